@@ -1,0 +1,415 @@
+/* tensum: contraction of tensor networks over any semiring.
+ *
+ * This is the only public header. It is C11/C17 and C++ clean.
+ *
+ * Conventions
+ *  - Every call that can fail returns a tensum_status. Outputs come last and are untouched on failure.
+ *    tensum_last_error() then holds this thread's message.
+ *  - Extents and strides are int64_t and count elements, never bytes. Row-major (C) order is the default.
+ *  - Objects are opaque. network, tree, plan, program and context are immutable and reference counted:
+ *    they may be shared between threads; *_retain adds a reference, *_release drops one and accepts NULL.
+ *    A workspace is used by one run at a time.
+ *  - Options structs begin with their own size; start from the matching *_INIT macro.
+ *  - Nothing here prints, aborts, or installs signal handlers.
+ */
+#ifndef TENSUM_TENSUM_H
+#define TENSUM_TENSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define TENSUM_API
+#elif defined(__GNUC__)
+#define TENSUM_API __attribute__((visibility("default")))
+#else
+#define TENSUM_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TENSUM_VERSION_MAJOR 0
+#define TENSUM_VERSION_MINOR 1
+#define TENSUM_VERSION_PATCH 0
+
+/** Version of the library in use, "major.minor.patch". Static storage. */
+TENSUM_API const char *tensum_version(void);
+
+/* ------------------------------------------------------------------ status */
+
+/** The one list of outcomes: X(ID, text). Append only. */
+#define TENSUM_STATUS_LIST(X)                                                      \
+    X(OK, "success")                                                               \
+    X(INVALID_ARGUMENT, "an argument is not acceptable")                           \
+    X(INVALID_EXPRESSION, "an einsum expression is malformed")                     \
+    X(SHAPE_MISMATCH, "extents, ranks or strides do not fit together")             \
+    X(DTYPE_MISMATCH, "dtypes of operands differ")                                 \
+    X(INVALID_PATH, "a contraction path or tree is malformed")                     \
+    X(DOMAIN, "a value lies outside the semiring's domain")                        \
+    X(SIZE_OVERFLOW, "a size does not fit into 63 bits")                           \
+    X(OUT_OF_MEMORY, "an allocation failed")                                       \
+    X(MEMORY_LIMIT, "the memory limit cannot be met")                              \
+    X(UNSUPPORTED, "this combination is not supported")                            \
+    X(INFEASIBLE, "no assignment has a value other than zero")                     \
+    X(NOT_A_NUMBER, "the result is not a number")                                  \
+    X(CANCELLED, "cancelled by the caller")                                        \
+    X(IO, "a file cannot be read or written")                                      \
+    X(MALFORMED, "a file is malformed")                                            \
+    X(NO_DEVICE, "there is no such device")                                        \
+    X(DEVICE, "the device or its driver reported an error")                        \
+    X(NOT_PREPARED, "the workspace has to be prepared before this use")            \
+    X(INTERNAL, "an internal invariant does not hold")
+
+typedef enum tensum_status {
+#define TENSUM_STATUS_ENUM(id, text) TENSUM_STATUS_##id,
+    TENSUM_STATUS_LIST(TENSUM_STATUS_ENUM)
+#undef TENSUM_STATUS_ENUM
+        TENSUM_STATUS_COUNT
+} tensum_status;
+#define TENSUM_OK TENSUM_STATUS_OK
+
+/** Name of a status, such as "SHAPE_MISMATCH". Static storage; never NULL. */
+TENSUM_API const char *tensum_status_name(tensum_status status);
+/** Message of the last failure on this thread: which operand, label, value and what was expected.
+ *  Valid until the next failing call on this thread; "" if there was none. */
+TENSUM_API const char *tensum_last_error(void);
+
+/* ------------------------------------------------------- semirings, dtypes */
+
+typedef enum tensum_dtype {
+#define TENSUM_DTYPE(ID, name, bytes, gradient, summary) TENSUM_##ID,
+#include <tensum/dtypes.def>
+#undef TENSUM_DTYPE
+    TENSUM_DTYPE_COUNT
+} tensum_dtype;
+
+typedef enum tensum_semiring {
+#define TENSUM_SEMIRING(ID, name, alias, add, mul, dtypes, selective, summary) TENSUM_##ID,
+#include <tensum/semirings.def>
+#undef TENSUM_SEMIRING
+    TENSUM_SEMIRING_COUNT
+} tensum_semiring;
+
+/** Bytes of one element; 0 for an unknown dtype. */
+TENSUM_API size_t tensum_dtype_bytes(tensum_dtype dtype);
+/** Name of a dtype or semiring ("f32", "max_plus"); NULL when out of range. Static storage. */
+TENSUM_API const char *tensum_dtype_name(tensum_dtype dtype);
+TENSUM_API const char *tensum_semiring_name(tensum_semiring semiring);
+/** One line for people; NULL when out of range. Static storage. */
+TENSUM_API const char *tensum_semiring_summary(tensum_semiring semiring);
+/** Dtype that cotangents and gradients of `dtype` are held in (f16 -> f32, i64 -> f64, c64 -> c64). */
+TENSUM_API tensum_dtype tensum_dtype_gradient(tensum_dtype dtype);
+/** Look up by name or alias. INVALID_ARGUMENT names the nearest valid name. */
+TENSUM_API tensum_status tensum_dtype_find(const char *name, tensum_dtype *dtype);
+TENSUM_API tensum_status tensum_semiring_find(const char *name, tensum_semiring *semiring);
+/** 1 if the semiring's sum returns one of its operands (winners, decode), else 0. */
+TENSUM_API int tensum_semiring_selective(tensum_semiring semiring);
+
+/** Modes a program can be compiled for; combine with |. */
+enum {
+    TENSUM_VALUE = 1,    /**< the contraction's value */
+    TENSUM_WINNERS = 2,  /**< positions selected by the sum; selective semirings, one-step expressions */
+    TENSUM_GRADIENT = 4, /**< gradients with respect to the operands */
+    TENSUM_DECODE = 8    /**< an optimal assignment of the labels; selective semirings */
+};
+/** The modes the pair (semiring, dtype) supports, as a bit set; 0 if the pair itself is unsupported. */
+TENSUM_API unsigned tensum_supports(tensum_semiring semiring, tensum_dtype dtype);
+/** Write 0 (`one` = 0) or 1 (`one` = 1) of the semiring as one element of `dtype` to `element`.
+ *  UNSUPPORTED if the pair is. */
+TENSUM_API tensum_status tensum_semiring_identity(tensum_semiring semiring, tensum_dtype dtype, int one, void *element);
+
+/* ----------------------------------------------------------------- tensors */
+
+typedef enum tensum_device_kind { TENSUM_CPU = 0, TENSUM_CUDA = 1, TENSUM_REFERENCE = 2 } tensum_device_kind;
+
+/** Where data lives and work is done. TENSUM_REFERENCE is the oracle backend (host memory, naive loops). */
+typedef struct tensum_device {
+    tensum_device_kind kind;
+    int32_t index;
+} tensum_device;
+
+/** A borrowed, strided view. `strides` NULL means compact row-major. Rank 0 is a scalar (extents may be NULL).
+ *  Alignment to the element is required, nothing more. Inputs may have zero or negative strides;
+ *  outputs must not alias themselves or any input. */
+typedef struct tensum_tensor {
+    void *data;
+    tensum_dtype dtype;
+    int32_t rank;
+    const int64_t *extents;
+    const int64_t *strides;
+    tensum_device device;
+} tensum_tensor;
+
+/* ----------------------------------------------------------------- context */
+
+typedef struct tensum_context tensum_context;
+
+typedef struct tensum_context_options {
+    size_t size;
+    int32_t threads; /**< workers of the pool including the caller; 0: as many as the process may use */
+} tensum_context_options;
+#define TENSUM_CONTEXT_OPTIONS_INIT {sizeof(tensum_context_options), 0}
+
+/** Create a context: a thread pool. `options` may be NULL. Threads are started on first use; after fork()
+ *  a child falls back to running serially. Thread-safe. */
+TENSUM_API tensum_status tensum_context_create(const tensum_context_options *options, tensum_context **context);
+TENSUM_API tensum_context *tensum_context_retain(tensum_context *context);
+TENSUM_API void tensum_context_release(tensum_context *context);
+TENSUM_API int32_t tensum_context_threads(const tensum_context *context);
+
+/** Called between steps and slices at most ten times a second; return non-zero to cancel.
+ *  `done` goes from 0 to 1. Called on the thread that made the call. */
+typedef int (*tensum_progress)(void *user, const char *stage, double done);
+
+/** Memory source of a workspace. `stream` is the run's stream (NULL on the CPU). alloc returns NULL on failure;
+ *  free gets what alloc got. Both may be called from the thread that creates or releases the workspace only. */
+typedef struct tensum_allocator {
+    void *(*alloc)(void *user, size_t bytes, size_t alignment, void *stream);
+    void (*free)(void *user, void *pointer, size_t bytes, void *stream);
+    void *user;
+} tensum_allocator;
+
+/* ----------------------------------------------------------------- network */
+
+typedef struct tensum_network tensum_network;
+
+/** Structure of a network: any int64 labels, any number of operands, extents per mode. */
+typedef struct tensum_network_spec {
+    size_t size;
+    int64_t operand_count;
+    const int32_t *ranks;            /**< [operand_count] */
+    const int64_t *const *labels;    /**< [operand_count][rank] */
+    const int64_t *const *extents;   /**< [operand_count][rank] */
+    int32_t output_rank;
+    const int64_t *output_labels;    /**< [output_rank]; may repeat (diagonal) or occur in no operand (broadcast) */
+    int64_t size_count;              /**< extents of labels that occur in the output only */
+    const int64_t *size_labels;      /**< [size_count] */
+    const int64_t *size_extents;     /**< [size_count] */
+} tensum_network_spec;
+#define TENSUM_NETWORK_SPEC_INIT {sizeof(tensum_network_spec), 0, NULL, NULL, NULL, 0, NULL, 0, NULL, NULL}
+
+/** Validate and copy a network. Size-1 modes broadcast against larger ones; any other mismatch is
+ *  SHAPE_MISMATCH and names operand, label and extents. More than 64 modes of extent other than 1 in one
+ *  operand or the output is UNSUPPORTED. Thread-safe. */
+TENSUM_API tensum_status tensum_network_create(const tensum_network_spec *spec, tensum_network **network);
+/** Parse an einsum expression (UTF-8, NumPy and PyTorch rules: implicit output, blanks, "...", any code point as
+ *  label) for operands with the given ranks and extents. Labels of the network are the code points;
+ *  ellipsis dimensions get negative labels. `size_labels`/`size_extents` give extents of output-only labels. */
+TENSUM_API tensum_status tensum_network_parse(const char *expression, int64_t operand_count, const int32_t *ranks,
+                                              const int64_t *const *extents, int64_t size_count,
+                                              const int64_t *size_labels, const int64_t *size_extents,
+                                              tensum_network **network);
+TENSUM_API tensum_network *tensum_network_retain(tensum_network *network);
+TENSUM_API void tensum_network_release(tensum_network *network);
+TENSUM_API int64_t tensum_network_operand_count(const tensum_network *network);
+TENSUM_API int64_t tensum_network_label_count(const tensum_network *network);
+/** Rank, labels and extents of operand `index`, or of the output for index -1. Borrowed from the network.
+ *  Any out pointer may be NULL. */
+TENSUM_API tensum_status tensum_network_operand(const tensum_network *network, int64_t index, int32_t *rank,
+                                                const int64_t **labels, const int64_t **extents);
+/** The distinct labels in order of first occurrence and their extents: [label_count] each, borrowed. */
+TENSUM_API const int64_t *tensum_network_labels(const tensum_network *network);
+TENSUM_API const int64_t *tensum_network_label_extents(const tensum_network *network);
+
+/* -------------------------------------------------------------------- tree */
+
+/** A contraction order: steps over ids, inputs 0..n-1, step s makes id n+s, and optionally sliced labels. */
+typedef struct tensum_tree tensum_tree;
+
+/** From steps in SSA form: step s contracts ids children[offsets[s] .. offsets[s+1]). Any arity >= 1.
+ *  Every id must be used exactly once and one result must be left, else INVALID_PATH names the step. */
+TENSUM_API tensum_status tensum_tree_from_ssa(int64_t leaf_count, int64_t step_count, const int64_t *offsets,
+                                              const int64_t *children, tensum_tree **tree);
+/** From a linear (opt_einsum, NumPy) path: positions in the shrinking list; the result is appended. */
+TENSUM_API tensum_status tensum_tree_from_path(int64_t leaf_count, int64_t step_count, const int64_t *offsets,
+                                               const int64_t *positions, tensum_tree **tree);
+TENSUM_API tensum_tree *tensum_tree_retain(tensum_tree *tree);
+TENSUM_API void tensum_tree_release(tensum_tree *tree);
+TENSUM_API int64_t tensum_tree_leaf_count(const tensum_tree *tree);
+TENSUM_API int64_t tensum_tree_step_count(const tensum_tree *tree);
+/** Steps in SSA form: offsets [step_count + 1], children [offsets[step_count]]; borrowed from the tree. */
+TENSUM_API void tensum_tree_steps(const tensum_tree *tree, const int64_t **offsets, const int64_t **children);
+/** The same as a linear path: writes offsets[step_count] positions. */
+TENSUM_API void tensum_tree_path(const tensum_tree *tree, int64_t *positions);
+/** A copy of `tree` in which `labels` are sliced. */
+TENSUM_API tensum_status tensum_tree_with_slices(const tensum_tree *tree, int64_t label_count, const int64_t *labels,
+                                                 tensum_tree **sliced);
+/** Sliced labels; returns their number, borrowed array in *labels (may be NULL). */
+TENSUM_API int64_t tensum_tree_slices(const tensum_tree *tree, const int64_t **labels);
+
+/** Search for a contraction order. All fields beyond `size` may stay at their INIT values. */
+typedef struct tensum_order_options {
+    size_t size;
+    const char *method;       /**< a name of tensum_order_method_name(), NULL for "auto" */
+    uint64_t seed;            /**< same seed, work and network: same tree, whatever the number of threads */
+    double work;              /**< work budget in units of about one second of one core; < 0: the default */
+    double time_limit;        /**< seconds; > 0 replaces the work budget by the clock (not reproducible) */
+    const char *minimize;     /**< "time" (default, NULL), "flops", "size", "write" */
+    double memory_limit;      /**< elements the largest run may hold at once (arena); 0: none. Slices labels to fit */
+    size_t element_bytes;     /**< for the time model; 0: 4 */
+    tensum_progress progress; /**< may be NULL */
+    void *progress_user;
+} tensum_order_options;
+#define TENSUM_ORDER_OPTIONS_INIT {sizeof(tensum_order_options), NULL, 0, -1.0, 0.0, NULL, 0.0, 0, NULL, NULL}
+
+/** Names of the optimizers, in the order of the table; NULL past the end. */
+TENSUM_API const char *tensum_order_method_name(int index);
+/** Find an order for `network`. `context` may be NULL (one thread). Thread-safe. */
+TENSUM_API tensum_status tensum_order(const tensum_network *network, const tensum_order_options *options,
+                                      tensum_context *context, tensum_tree **tree);
+
+/* -------------------------------------------------------------------- plan */
+
+typedef struct tensum_plan tensum_plan;
+
+typedef struct tensum_plan_options {
+    size_t size;
+    tensum_semiring semiring;
+    tensum_dtype dtype;
+    int64_t modulus;       /**< sum_product_mod only: prime, 2 <= modulus < 2^31 */
+    uint64_t memory_limit; /**< bytes for a run of `memory_modes`, inputs and outputs not counted; 0: none.
+                                MEMORY_LIMIT says what would be needed */
+    unsigned memory_modes; /**< modes the limit applies to; 0: TENSUM_VALUE */
+} tensum_plan_options;
+#define TENSUM_PLAN_OPTIONS_INIT {sizeof(tensum_plan_options), TENSUM_SUM_PRODUCT, TENSUM_F32, 0, 0, 0}
+
+/** Steps, layouts, memory and slices for one tree. INVALID_PATH if the tree's leaves are not the operands. */
+TENSUM_API tensum_status tensum_plan_create(tensum_network *network, tensum_tree *tree,
+                                            const tensum_plan_options *options, tensum_plan **plan);
+TENSUM_API tensum_plan *tensum_plan_retain(tensum_plan *plan);
+TENSUM_API void tensum_plan_release(tensum_plan *plan);
+/** The plan's network and tree (borrowed). */
+TENSUM_API tensum_network *tensum_plan_network(const tensum_plan *plan);
+TENSUM_API tensum_tree *tensum_plan_tree(const tensum_plan *plan);
+
+/** Cost of a plan, all slices together unless said otherwise. */
+typedef struct tensum_cost {
+    size_t size;
+    double tc;             /**< log2 of the number of pairs (multiply-adds), all slices */
+    double sc;             /**< log2 of the elements of the largest tensor of a slice, inputs included */
+    double rw;             /**< log2 of the elements read and written, all slices */
+    int64_t steps;         /**< steps of one slice */
+    int64_t slices;        /**< number of slices */
+    uint64_t peak_bytes_value;    /**< bytes of the arena for TENSUM_VALUE, inputs and outputs not counted */
+    uint64_t peak_bytes_winners;  /**< likewise for the other modes */
+    uint64_t peak_bytes_gradient;
+    uint64_t peak_bytes_decode;
+} tensum_cost;
+#define TENSUM_COST_INIT {sizeof(tensum_cost), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+TENSUM_API tensum_status tensum_plan_cost(const tensum_plan *plan, tensum_cost *cost);
+
+/** One step as the plan runs it, for pictures and reports. Ids: inputs 0..n-1, then n + step index.
+ *  b is -1 for a reduce step. Label arrays are borrowed (public labels). */
+typedef struct tensum_step_info {
+    size_t size;
+    int64_t a, b;
+    int32_t rank;            /**< of the result */
+    const int64_t *labels;   /**< [rank] result labels in memory order */
+    double log2_pairs;
+    double log2_elements;    /**< of the result */
+    int64_t result;          /**< id of the result */
+} tensum_step_info;
+#define TENSUM_STEP_INFO_INIT {sizeof(tensum_step_info), 0, 0, 0, NULL, 0, 0, 0}
+TENSUM_API tensum_status tensum_plan_step(const tensum_plan *plan, int64_t index, tensum_step_info *info);
+
+/* ----------------------------------------------------------------- program */
+
+typedef struct tensum_program tensum_program;
+
+typedef struct tensum_program_options {
+    size_t size;
+    unsigned modes;          /**< TENSUM_VALUE | TENSUM_WINNERS | TENSUM_GRADIENT | TENSUM_DECODE; 0: VALUE */
+    tensum_device device;
+    int check;               /**< 1 (default): values outside the semiring's domain are an error (DOMAIN) */
+} tensum_program_options;
+#define TENSUM_PROGRAM_OPTIONS_INIT {sizeof(tensum_program_options), 0, {TENSUM_CPU, 0}, 1}
+
+/** Compile a plan for one device and set of modes. Retains plan and context (NULL: a shared serial one).
+ *  UNSUPPORTED says why a semiring, dtype or mode cannot be had. Thread-safe. */
+TENSUM_API tensum_status tensum_program_create(tensum_plan *plan, tensum_context *context,
+                                               const tensum_program_options *options, tensum_program **program);
+TENSUM_API tensum_program *tensum_program_retain(tensum_program *program);
+TENSUM_API void tensum_program_release(tensum_program *program);
+TENSUM_API tensum_plan *tensum_program_plan(const tensum_program *program);
+/** Bytes of memory (of the program's device) a workspace takes, alignment 128. */
+TENSUM_API size_t tensum_program_workspace_bytes(const tensum_program *program);
+
+typedef struct tensum_workspace tensum_workspace;
+
+typedef struct tensum_workspace_options {
+    size_t size;
+    void *memory;                      /**< caller's memory, workspace_bytes() long, 128-byte aligned; or NULL */
+    const tensum_allocator *allocator; /**< used if memory is NULL; NULL: the device's own. Copied */
+    void *stream;                      /**< CUDA stream that the memory is ordered on; NULL on the CPU */
+} tensum_workspace_options;
+#define TENSUM_WORKSPACE_OPTIONS_INIT {sizeof(tensum_workspace_options), NULL, NULL, NULL}
+
+/** Memory for one run at a time. Retains the program. `options` may be NULL. */
+TENSUM_API tensum_status tensum_workspace_create(tensum_program *program, const tensum_workspace_options *options,
+                                                 tensum_workspace **workspace);
+/** Releases the memory (in stream order on a device). NULL is accepted. */
+TENSUM_API void tensum_workspace_release(tensum_workspace *workspace);
+
+/** What a run reads and writes. Pointers that a program's modes do not use stay NULL.
+ *  Everything is borrowed for the call; on CUDA until the stream reaches the end of the run. */
+typedef struct tensum_run_arguments {
+    size_t size;
+    const tensum_tensor *inputs;    /**< [operand_count], shapes as in the network */
+    const tensum_tensor *output;    /**< the value; NULL: not wanted (then GRADIENT or DECODE must be) */
+    const tensum_tensor *winners;   /**< WINNERS: i32 or i64 tensor of the output's shape; see semantics, point 8 */
+    const tensum_tensor *cotangent; /**< GRADIENT: of the output's shape, gradient dtype; NULL: ones */
+    const tensum_tensor *gradients; /**< GRADIENT: [operand_count] of gradient dtype; data NULL: not wanted */
+    int64_t position_count;         /**< DECODE: how many output elements to decode; 1 for a scalar output */
+    const int64_t *positions;       /**< DECODE: [position_count] linear row-major indices into the output; NULL: 0,1,.. */
+    int64_t *assignments;           /**< DECODE: [position_count][label_count], host memory, labels as in
+                                         tensum_network_labels(); 0 for labels of extent 1 */
+    int64_t slice_first;            /**< first slice */
+    int64_t slice_count;            /**< number of slices; -1: all the rest. VALUE only unless it covers all */
+    int accumulate;                 /**< 1: output <- output (+) result; values only */
+    void *stream;                   /**< CUDA stream; NULL: legacy default stream */
+    tensum_progress progress;       /**< may be NULL */
+    void *progress_user;
+} tensum_run_arguments;
+#define TENSUM_RUN_ARGUMENTS_INIT \
+    {sizeof(tensum_run_arguments), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, -1, 0, NULL, NULL, NULL}
+
+/** Run. Allocates nothing and takes no lock. Decoding reports INFEASIBLE where an element is zero of the
+ *  semiring and NOT_A_NUMBER where it is NaN; values and gradients are written all the same.
+ *  One run per workspace at a time; any number of workspaces of one program concurrently. */
+TENSUM_API tensum_status tensum_run(tensum_program *program, tensum_workspace *workspace,
+                                    const tensum_run_arguments *arguments);
+
+/** c <- c (+) part, elementwise: combines results of slice ranges. Host tensors of equal shape and dtype. */
+TENSUM_API tensum_status tensum_combine(tensum_semiring semiring, const tensum_tensor *part, const tensum_tensor *c);
+
+/* ------------------------------------------------------------- convenience */
+
+/** One call: parse, order (greedy with a small budget; exact if small), plan, run, on the operands' device.
+ *  `context` may be NULL. `output` has the extents the expression implies. Thread-safe. */
+TENSUM_API tensum_status tensum_einsum(tensum_context *context, tensum_semiring semiring, const char *expression,
+                                       int64_t operand_count, const tensum_tensor *operands,
+                                       const tensum_tensor *output);
+
+/* ----------------------------------------------------------------- devices */
+
+typedef struct tensum_device_info {
+    size_t size;
+    char name[128];
+    char driver[64];          /**< driver or ISA chosen, e.g. "avx512" */
+    char detail[256];         /**< chosen kernels, features */
+    uint64_t memory_total, memory_free; /**< bytes */
+    int32_t units;            /**< cores or multiprocessors */
+} tensum_device_info;
+/** Number of devices of a kind; 0 is an answer, not an error. */
+TENSUM_API int32_t tensum_device_count(tensum_device_kind kind);
+/** NO_DEVICE if there is no such device. info->size must be set. */
+TENSUM_API tensum_status tensum_device_query(tensum_device device, tensum_device_info *info);
+/** "cpu", "reference", "cuda", "cuda:1". */
+TENSUM_API tensum_status tensum_device_parse(const char *text, tensum_device *device);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

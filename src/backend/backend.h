@@ -1,0 +1,68 @@
+/* The seam between programs and the machines that run them. A backend is a folder and one line in registry.c.
+ *
+ * Two kinds of backend fit:
+ *  - step backends (reference, cpu): execute/ walks the plan and calls reduce, contract, ... per step;
+ *  - program backends (cuda): they compile whole plans and run them; the program slots are set instead.
+ */
+#ifndef TS_BACKEND_BACKEND_H
+#define TS_BACKEND_BACKEND_H
+
+#include "core/pool.h"
+#include "tensor/spec.h"
+
+struct tensum_program;
+
+/* What a step may use while it runs. */
+typedef struct ts_run {
+    ts_pool *pool;        /* may be NULL: serial */
+    void *scratch;        /* 128-byte aligned, at least what the *_scratch slot asked for */
+    size_t scratch_bytes;
+} ts_run;
+
+typedef struct ts_backend {
+    const char *name;
+    tensum_device_kind kind;
+
+    /* Number of devices; 0 where there is none. */
+    int32_t (*device_count)(void);
+    /* index is in range; info->size has been checked, strings are to be filled in. */
+    tensum_status (*device_query)(int32_t index, tensum_device_info *info);
+    /* Modes (TENSUM_VALUE | ...) the backend has for a pair; at most ts_pair_modes(). */
+    unsigned (*supports)(tensum_semiring semiring, tensum_dtype dtype);
+
+    /* ---- step slots. Data pointers are non-NULL and never overlap between inputs and results. All are
+     * thread-safe, allocate nothing and fill every element of the result. winners is NULL where
+     * spec->winner_bytes is 0. ---- */
+
+    /* Bytes of scratch a call may need with `threads` workers. May be NULL: none. */
+    size_t (*contract_scratch)(const ts_contract_spec *spec, int32_t threads);
+    size_t (*reduce_scratch)(const ts_reduce_spec *spec, int32_t threads);
+    size_t (*adjoint_scratch)(const ts_adjoint_spec *spec, int32_t threads);
+    tensum_status (*contract)(const ts_contract_spec *spec, const void *a, const void *b, void *c, void *winners,
+                              const ts_run *run);
+    tensum_status (*reduce)(const ts_reduce_spec *spec, const void *a, void *c, void *winners, const ts_run *run);
+    /* Selective semirings: by winners. log_sum_exp: by weights exp(a + b - c); winners is NULL. */
+    tensum_status (*adjoint)(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c,
+                             const void *winners, const void *g, void *d, const ts_run *run);
+    tensum_status (*reduce_adjoint)(const ts_reduce_adjoint_spec *spec, const void *a, const void *c,
+                                    const void *winners, const void *g, void *d, const ts_run *run);
+    /* Set every element of a strided tensor (modes: c strides) to one value. */
+    tensum_status (*fill)(const ts_mode *modes, int32_t count, size_t element_bytes, const void *value, void *c,
+                          const ts_run *run);
+
+    /* ---- program slots; NULL for step backends. `compiled` and `state` are the backend's own. ---- */
+    tensum_status (*program_create)(struct tensum_program *program, void **compiled);
+    void (*program_destroy)(void *compiled);
+    size_t (*program_workspace_bytes)(const struct tensum_program *program, const void *compiled);
+    tensum_status (*workspace_create)(struct tensum_program *program, void *compiled,
+                                      const tensum_workspace_options *options, void **state);
+    void (*workspace_destroy)(void *state);
+    /* Arguments have been validated against the network (shapes, dtypes, devices, aliasing, slice range). */
+    tensum_status (*run)(struct tensum_program *program, void *compiled, void *state,
+                         const tensum_run_arguments *arguments);
+} ts_backend;
+
+/* NULL if there is no such backend. */
+const ts_backend *ts_backend_find(tensum_device_kind kind);
+
+#endif

@@ -1,0 +1,25 @@
+/* Programs and workspaces: a plan bound to a backend and a set of modes. */
+#ifndef TS_EXECUTE_PROGRAM_H
+#define TS_EXECUTE_PROGRAM_H
+
+#include "backend/backend.h"
+#include "plan/plan.h"
+
+struct tensum_context {
+    atomic_int references;
+    ts_pool *pool;
+};
+
+struct tensum_program {
+    atomic_int references;
+    tensum_plan *plan;
+    tensum_context *context; /* may be NULL */
+    const ts_backend *backend;
+    tensum_device device;
+    unsigned modes;
+    bool check;
+    void *compiled;         /* program backends: theirs; step backends: execute's */
+    size_t workspace_bytes;
+};
+
+#endif

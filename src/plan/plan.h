@@ -1,0 +1,70 @@
+/* The plan: steps with mode classes, layouts, liveness and memory. Immutable after creation. */
+#ifndef TS_PLAN_PLAN_H
+#define TS_PLAN_PLAN_H
+
+#include "algebra/algebra.h"
+#include "network/network.h"
+#include "order/order.h"
+#include "tensor/spec.h"
+
+typedef enum ts_place { TS_PLACE_INPUT, TS_PLACE_ARENA, TS_PLACE_OUTPUT } ts_place;
+
+/* A tensor of the plan. Values 0..operand_count-1 are the inputs (as strided diagonal views), value
+ * operand_count is the output, the rest are intermediates (compact, row-major in `labels` order). */
+typedef struct ts_value {
+    ts_place place;
+    int32_t rank;
+    const int32_t *labels;  /* distinct effective unsliced label numbers; memory order for intermediates */
+    int64_t elements;       /* of one slice */
+    int32_t producer;       /* step, -1 for inputs */
+    int32_t consumer;       /* step, -1 for the output */
+    int32_t lowest_input;   /* lowest operand number below this value */
+    bool varies;            /* depends on the slice */
+    /* Byte offsets in the arena, 128-byte aligned; -1 for inputs and output. */
+    int64_t value_offset;   /* TENSUM_VALUE: memory is reused */
+    int64_t keep_offset;    /* GRADIENT, DECODE: every intermediate is kept */
+    int64_t cotangent_offset; /* GRADIENT: -1 where no cotangent is needed */
+} ts_value;
+
+typedef enum ts_step_kind { TS_STEP_REDUCE, TS_STEP_CONTRACT, TS_STEP_ONE } ts_step_kind;
+
+/* One step. Label lists are canonical (ascending label numbers) and lie in one array.
+ * REDUCE: c[kept] from a[kept, sum]; kept labels absent from a broadcast. CONTRACT: see ts_contract_spec.
+ * ONE: c is filled with 1 of the semiring (a network with no operands). */
+typedef struct ts_step {
+    ts_step_kind kind;
+    int32_t a, b, c;            /* values; b is -1 for a reduce */
+    const int32_t *batch, *left, *right, *sum; /* reduce: left = kept */
+    int32_t batch_count, left_count, right_count, sum_count;
+    int64_t batch_size, left_size, right_size, sum_size;
+    bool fill_zero;             /* c is the output and has a repeated label: fill with 0 first */
+    bool invariant;             /* does not depend on the slice: run once */
+    int64_t subtree_bytes;      /* bytes of all intermediates in the subtree that ends here */
+    int64_t winner_offset;      /* GRADIENT with several outputs: byte offset of int32/int64 winners; -1: none */
+    uint8_t winner_bytes;       /* 4, or 8 where sum_size exceeds INT32_MAX */
+} ts_step;
+
+struct tensum_plan {
+    atomic_int references;
+    tensum_network *network;
+    tensum_tree *tree;
+    ts_algebra algebra;
+    int32_t value_count, step_count;
+    ts_value *values;
+    ts_step *steps;          /* in execution order */
+    int32_t *label_storage;
+    int64_t *public_labels;  /* for tensum_plan_step: labels of each value in memory order */
+    int32_t slice_label_count;
+    int32_t *slice_labels;   /* label numbers; the first varies slowest */
+    int64_t slice_total;     /* number of slices */
+    bool scalar_output;      /* the output has exactly one element */
+    double tc, sc, rw;
+    uint64_t value_bytes, keep_bytes, gradient_bytes; /* arena sizes; gradient includes kept values, cotangents, winners */
+};
+
+/* The public label order number -> stride table of a tensor passed to a run: the stride of each effective label of
+ * operand `index` (operand_count for the output), summed over repeated modes. strides[] has one entry per raw mode. */
+void ts_operand_label_strides(const tensum_network *network, int64_t index, const int64_t *raw_strides,
+                              int64_t *label_strides);
+
+#endif
