@@ -202,7 +202,7 @@ static void nearest_names_are_near(void **state)
     (void)state;
     static const char *const names[] = {"max_plus", "min_plus", "max_times", "or_and"};
     assert_string_equal(ts_nearest_name("maxplus", names, 4), "max_plus");
-    assert_string_equal(ts_nearest_name("mni_plus", names, 4), "min_plus");
+    assert_string_equal(ts_nearest_name("mim_plus", names, 4), "min_plus");
     assert_string_equal(ts_nearest_name("max_time", names, 4), "max_times");
     assert_null(ts_nearest_name("q", names, 4));
     assert_null(ts_nearest_name("entirely different", names, 4));
