@@ -1,0 +1,292 @@
+/* What the host side of the CUDA backend and its kernels agree on. Compiled as C by gcc and clang, as CUDA C++ by nvcc
+ * and NVRTC, and as C++ for the simulator of tests/simcuda.
+ *
+ * Modules. There is one module per semiring, made from kernels/module.cu with
+ *     -DTS_MODULE_SEMIRING=max_plus -DTS_MODULE_ADD=max -DTS_MODULE_MUL=plus -DTS_MODULE_SELECTIVE=1
+ *     -DTS_MODULE_DTYPES=ORDERED
+ * and one module "common" from kernels/common.cu for what does not depend on a semiring.
+ *
+ * Names. Every kernel is extern "C" and takes one struct of this file by value:
+ *     ts_<semiring>_<dtype>_contract_<variant>      ts_cuda_contract         (see TS_CUDA_CONTRACT_VARIANTS)
+ *     ts_<semiring>_<dtype>_contract_<variant>_w    ts_cuda_contract         with winners; selective semirings
+ *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
+ *     ts_<semiring>_<dtype>_reduce                  ts_cuda_reduce           one thread per result
+ *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           one block per result
+ *     ts_<semiring>_<dtype>_adjoint                 ts_cuda_adjoint          selective semirings and log_sum_exp
+ *     ts_<semiring>_<dtype>_reduce_adjoint          ts_cuda_reduce_adjoint   every pair with gradients
+ *     ts_<semiring>_<dtype>_decode                  ts_cuda_decode           selective semirings
+ *     ts_<semiring>_<dtype>_check                   ts_cuda_check            pairs with a domain
+ *     ts_common_copy_<bytes>                        ts_cuda_reduce           pure data movement, 1 2 4 8 16 bytes
+ *     ts_common_copy_<bytes>_tile                   ts_cuda_reduce           the same through shared memory
+ *     ts_common_fill_<bytes>                        ts_cuda_fill
+ *     ts_common_convert_<from>_<to>                 ts_cuda_reduce           from a storage dtype to its gradient dtype
+ *     ts_common_refresh                             ts_cuda_refresh          sets the pointer table
+ * A kernel that a module lacks is "not supported", except contract_generic, reduce, copy_<bytes>, fill_<bytes> and
+ * refresh, which every pair (or the common module) has.
+ *
+ * Every kernel walks its work as `for (item = block; item < tile_count; item += blocks)`, so that any grid is right;
+ * only the x dimension of grid and block is used. */
+#ifndef TS_CUDA_ABI_H
+#define TS_CUDA_ABI_H
+
+#if !defined(__CUDACC_RTC__)
+#include <stdint.h>
+#endif
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define TS_CUDA_SHARED static __host__ __device__ __forceinline__
+#else
+#define TS_CUDA_SHARED static inline __attribute__((always_inline, unused))
+#endif
+
+/* Modes in a parameter struct; longer tables lie in device memory. All structs stay below 4096 bytes, the least that
+ * every driver takes. */
+#define TS_CUDA_INLINE_MODES 32
+
+/* As ts_mode, with the constants of a division by the extent: n / extent == (uint64_t)n * magic >> shift for
+ * 0 <= n < 2^31 and 1 <= extent < 2^31 (Granlund and Montgomery 1994). */
+typedef struct ts_cuda_mode {
+    int64_t extent;
+    uint32_t magic, shift;
+    int64_t a, b, c, w, g, d; /* strides in elements */
+} ts_cuda_mode;
+
+typedef struct ts_cuda_modes {
+    uint64_t more; /* 0, or the device address of the whole table where it has more than TS_CUDA_INLINE_MODES */
+    int32_t count;
+    int32_t wide;  /* 1: a class has 2^31 elements or more, so indices take 64-bit divisions */
+    ts_cuda_mode table[TS_CUDA_INLINE_MODES];
+} ts_cuda_modes;
+
+/* An address that may depend on the run: slot 0: `offset` is the device address itself; else `slot` is the device
+ * address of an entry of the pointer table and `offset` bytes are added to what it holds. */
+typedef struct ts_cuda_pointer {
+    uint64_t slot;
+    uint64_t offset;
+} ts_cuda_pointer;
+
+/* Should results be combined with what is there? `always`, or the entry of the pointer table at `slot` is not 0. */
+typedef struct ts_cuda_switch {
+    uint64_t slot;
+    uint64_t always;
+} ts_cuda_switch;
+
+/* X(id, name, left, right, threads): tile of results per block. The shared bytes of a variant are told by
+ * ts_cuda_contract_shared. `generic` fits everything and keeps the tile of 16x16. */
+#define TS_CUDA_CONTRACT_VARIANTS(X) \
+    X(GENERIC, generic, 16, 16, 256) \
+    X(SMALL, small, 32, 64, 128)     \
+    X(LARGE, large, 128, 128, 256)   \
+    X(SKINNY, skinny, 1, 128, 128)
+
+typedef enum ts_cuda_variant {
+#define TS_CUDA_VARIANT_ENUM(id, name, left, right, threads) TS_CUDA_CONTRACT_##id,
+    TS_CUDA_CONTRACT_VARIANTS(TS_CUDA_VARIANT_ENUM)
+#undef TS_CUDA_VARIANT_ENUM
+        TS_CUDA_CONTRACT_VARIANT_COUNT
+} ts_cuda_variant;
+
+/* c[batch, left, right] = (+) over sum of a[batch, left, sum] (*) b[batch, right, sum]; see ts_contract_spec.
+ * Modes: batch, left, right, sum (canonical order).
+ * Item = ((batch * splits + split) * left_tiles + left_tile) * right_tiles + right_tile. Split s covers the terms
+ * [s * split_terms, min(sum, (s + 1) * split_terms)).
+ * With splits > 1 nothing is written to c: the value goes, unfinished, as the type of arithmetic to
+ * partial[split * results + result], result = (batch * left + l) * right + r, and the winner (of the whole sum) as int64
+ * to partial_w[the same]. */
+typedef struct ts_cuda_contract {
+    ts_cuda_pointer a, b, c, w;
+    ts_cuda_switch accumulate;
+    uint64_t partial, partial_w;
+    int64_t batch, left, right, sum;
+    int64_t left_tiles, right_tiles, splits, split_terms, tile_count;
+    int64_t modulus;
+    int32_t batch_count, left_count, right_count, sum_count;
+    int32_t conjugate_a, conjugate_b;
+    int32_t winner_bytes; /* 0, 4, 8 */
+    int32_t pad;
+    ts_cuda_modes modes;
+} ts_cuda_contract;
+
+/* c[result] = finish((+) over splits, ascending, of partial[split * results + result]); modes: the results in
+ * row-major order of their linear number (c and w strides). One thread per result. */
+typedef struct ts_cuda_combine {
+    ts_cuda_pointer c, w;
+    ts_cuda_switch accumulate;
+    uint64_t partial, partial_w;
+    int64_t results, splits;
+    int64_t tile_count; /* blocks of TS_CUDA_THREADS results */
+    int64_t modulus;
+    int32_t winner_bytes;
+    int32_t pad;
+    ts_cuda_modes modes;
+} ts_cuda_combine;
+
+/* c[kept] = (+) over sum of a[kept, sum]; see ts_reduce_spec. Modes: kept, then sum (canonical).
+ * reduce, copy: item = a block of TS_CUDA_THREADS results. reduce_row: item = result * splits + split.
+ * copy_tile: modes fast_a and fast_c are those in which a and c are contiguous (or nearly): a block moves a tile of
+ * TS_CUDA_COPY_TILE^2 of them; item = rest * (fast_a tiles) * (fast_c tiles) + tile_a * (fast_c tiles) + tile_c, where
+ * rest is the linear index of the other kept modes in order. */
+typedef struct ts_cuda_reduce {
+    ts_cuda_pointer a, c, w;
+    ts_cuda_switch accumulate;
+    uint64_t partial, partial_w;
+    int64_t kept, sum;
+    int64_t splits, split_terms, tile_count;
+    int64_t modulus;
+    int32_t kept_count, sum_count;
+    int32_t fast_a, fast_c;
+    int32_t winner_bytes;
+    int32_t pad;
+    ts_cuda_modes modes;
+} ts_cuda_reduce;
+
+/* Gradient of operand `side` of a contract; see ts_adjoint_spec. All classes in canonical order.
+ * Item: a block of TS_CUDA_THREADS elements of d, or what the kernel's author makes of it (ts_cuda_adjoint_tiles). */
+typedef struct ts_cuda_adjoint {
+    ts_cuda_pointer a, b, c, w, g, d;
+    ts_cuda_switch accumulate;
+    int64_t batch, left, right, sum;
+    int64_t tile_count;
+    int32_t batch_count, left_count, right_count, sum_count;
+    int32_t side, tie_here;
+    int32_t winner_bytes;
+    int32_t pad;
+    ts_cuda_modes modes;
+} ts_cuda_adjoint;
+
+/* d[kept, sum] from g[kept]; see ts_reduce_adjoint_spec. Modes: kept, then sum. */
+typedef struct ts_cuda_reduce_adjoint {
+    ts_cuda_pointer a, c, w, g, d;
+    ts_cuda_switch accumulate;
+    int64_t kept, sum;
+    int64_t tile_count;
+    int32_t kept_count, sum_count;
+    int32_t winner_bytes;
+    int32_t pad;
+    ts_cuda_modes modes;
+} ts_cuda_reduce_adjoint;
+
+/* Set every element; modes: c strides. One thread per element. */
+typedef struct ts_cuda_fill {
+    ts_cuda_pointer c;
+    int64_t elements;
+    int64_t tile_count;
+    uint8_t value[16];
+    ts_cuda_modes modes;
+} ts_cuda_fill;
+
+/* One label of a step in a decode. */
+typedef struct ts_cuda_decode_label {
+    int64_t extent;
+    int64_t a, b; /* strides in elements, 0 where absent */
+    uint32_t magic, shift;
+    int32_t label; /* column of the assignments */
+    int32_t pad;
+} ts_cuda_decode_label;
+#define TS_CUDA_INLINE_LABELS 64
+
+/* Re-scan one row of a step: given the assignment of the kept labels, write that of the sum labels: the row-major first
+ * of the best terms (or the first NaN, or index 0 where all terms are 0 of the semiring). One block of TS_CUDA_THREADS
+ * per position; labels: kept, then sum (canonical). b.slot == b.offset == 0 for a reduce step.
+ * A position whose column 0 of `state` is not 0 is left alone. */
+typedef struct ts_cuda_decode {
+    ts_cuda_pointer a, b;
+    uint64_t assignments; /* int64_t [positions][assignment_count] */
+    int64_t assignment_count, positions;
+    int64_t sum;
+    int64_t tile_count; /* = positions */
+    uint64_t more;      /* 0, or the device address of the whole table where it has more than TS_CUDA_INLINE_LABELS */
+    int32_t kept_count, sum_count;
+    int32_t wide;
+    int32_t pad;
+    ts_cuda_decode_label table[TS_CUDA_INLINE_LABELS];
+} ts_cuda_decode;
+
+/* Look for elements outside the domain in many operands at once. */
+typedef struct ts_cuda_check_item {
+    ts_cuda_pointer a;
+    int64_t elements;
+    int64_t first_tile; /* tiles (of TS_CUDA_THREADS elements) of earlier items */
+    int32_t first_mode, mode_count; /* a strides, row-major order of the operand's modes */
+    int32_t operand, wide;
+} ts_cuda_check_item;
+/* What a check found; lies in device memory, one per workspace. */
+typedef struct ts_cuda_verdict {
+    uint64_t key; /* operand << 40 | min(index, 2^40 - 1) of the first bad element; all ones: none. By atomicMin */
+} ts_cuda_verdict;
+typedef struct ts_cuda_check {
+    uint64_t items;   /* ts_cuda_check_item [item_count] in device memory, ascending first_tile */
+    uint64_t modes;   /* ts_cuda_mode [] */
+    uint64_t verdict; /* ts_cuda_verdict */
+    int64_t tile_count;
+    int64_t modulus;
+    int32_t item_count;
+    int32_t pad;
+} ts_cuda_check;
+
+/* table[first + i] = values[i]; one block. The values travel in the launch itself, so nothing has to outlive the call. */
+#define TS_CUDA_REFRESH_VALUES 448
+typedef struct ts_cuda_refresh {
+    uint64_t table;
+    int32_t first, count;
+    uint64_t values[TS_CUDA_REFRESH_VALUES];
+} ts_cuda_refresh;
+
+/* Threads per block of every kernel without a tile of its own. */
+#define TS_CUDA_THREADS 256
+#define TS_CUDA_COPY_TILE 32
+
+/* ---- index mapping: the one way from a linear index to addresses, for host and device ---- */
+
+typedef struct ts_cuda_offsets {
+    int64_t a, b, c, w, g, d;
+} ts_cuda_offsets;
+
+TS_CUDA_SHARED void ts_cuda_magic(int64_t extent, uint32_t *magic, uint32_t *shift)
+{
+    uint32_t bits = 0;
+    if (extent < 1 || extent >= ((int64_t)1 << 31)) { /* only ever divided by the slow way, or not at all */
+        *magic = 0;
+        *shift = 0;
+        return;
+    }
+    while (((int64_t)1 << bits) < extent) {
+        bits++;
+    }
+    *shift = 31u + bits;
+    *magic = (uint32_t)((((uint64_t)1 << (31u + bits)) + (uint64_t)extent - 1u) / (uint64_t)extent);
+}
+
+/* Quotient and remainder of 0 <= n by a mode's extent. */
+TS_CUDA_SHARED int64_t ts_cuda_divide(int64_t n, const ts_cuda_mode *mode, int32_t wide, int64_t *remainder)
+{
+    if (wide) {
+        int64_t quotient = n / mode->extent;
+        *remainder = n - quotient * mode->extent;
+        return quotient;
+    } else {
+        uint32_t quotient = (uint32_t)(((uint64_t)(uint32_t)n * mode->magic) >> mode->shift);
+        *remainder = (int64_t)((uint32_t)n - quotient * (uint32_t)mode->extent);
+        return (int64_t)quotient;
+    }
+}
+
+/* Add the offsets of row-major linear index n over modes[0 .. count). Unused members cost nothing once inlined. */
+TS_CUDA_SHARED void ts_cuda_locate(const ts_cuda_mode *modes, int32_t count, int32_t wide, int64_t n,
+                                   ts_cuda_offsets *offsets)
+{
+    for (int32_t i = count - 1; i >= 0; i--) {
+        int64_t position = n;
+        if (i > 0) {
+            n = ts_cuda_divide(n, &modes[i], wide, &position);
+        }
+        offsets->a += position * modes[i].a;
+        offsets->b += position * modes[i].b;
+        offsets->c += position * modes[i].c;
+        offsets->w += position * modes[i].w;
+        offsets->g += position * modes[i].g;
+        offsets->d += position * modes[i].d;
+    }
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* The only place where kernels touch the machine: thread indices, shared memory, barriers, warp operations, atomics,
+ * asynchronous copies, instructions that C cannot say. Everything else in kernels/ is plain C++ that also compiles for
+ * the host, where tests/simcuda supplies the other half of this file (simcuda/emulation.h).
+ *
+ * Rules that make this possible: a kernel takes one struct by value, named p; shared memory is the one dynamic block;
+ * warp operations name all lanes, and all lanes reach them; no thread returns before a barrier that others reach. */
+#ifndef TS_CUDA_TARGET_H
+#define TS_CUDA_TARGET_H
+
+#include "abi.h"
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+#define TS_KERNEL(name, params, threads) \
+    extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
+#define TS_DEVICE static __device__ __forceinline__
+
+TS_DEVICE int32_t ts_thread(void) { return (int32_t)threadIdx.x; }
+TS_DEVICE int32_t ts_threads(void) { return (int32_t)blockDim.x; }
+TS_DEVICE int64_t ts_block(void) { return (int64_t)blockIdx.x; }
+TS_DEVICE int64_t ts_blocks(void) { return (int64_t)gridDim.x; }
+
+/* The dynamic shared block, 128-byte aligned. */
+TS_DEVICE unsigned char *ts_shared(void)
+{
+    extern __shared__ __align__(128) unsigned char ts_shared_block[];
+    return ts_shared_block;
+}
+TS_DEVICE void ts_sync(void) { __syncthreads(); }
+TS_DEVICE void ts_sync_warp(void) { __syncwarp(0xffffffffu); }
+
+/* T is a 4- or 8-byte scalar. */
+template <typename T> TS_DEVICE T ts_shuffle_xor(T value, int32_t mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+template <typename T> TS_DEVICE T ts_shuffle_down(T value, int32_t by) { return __shfl_down_sync(0xffffffffu, value, (unsigned)by); }
+template <typename T> TS_DEVICE T ts_shuffle(T value, int32_t lane) { return __shfl_sync(0xffffffffu, value, lane); }
+TS_DEVICE uint32_t ts_ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
+TS_DEVICE uint32_t ts_match_any(uint32_t value) { return __match_any_sync(0xffffffffu, value); }
+
+TS_DEVICE void ts_atomic_min(uint64_t *address, uint64_t value)
+{
+    atomicMin(reinterpret_cast<unsigned long long *>(address), (unsigned long long)value);
+}
+
+/* Asynchronous copies into shared memory; source and destination aligned to the size. They have landed after
+ * ts_copy_wait<n>() (all but the n youngest groups) and a barrier. */
+TS_DEVICE void ts_copy_4(void *shared, const void *global)
+{
+    unsigned int to = (unsigned int)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(global) : "memory");
+}
+TS_DEVICE void ts_copy_8(void *shared, const void *global)
+{
+    unsigned int to = (unsigned int)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(global) : "memory");
+}
+TS_DEVICE void ts_copy_16(void *shared, const void *global)
+{
+    unsigned int to = (unsigned int)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+}
+TS_DEVICE void ts_copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> TS_DEVICE void ts_copy_wait(void) { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+#else
+#include <simcuda/emulation.h>
+#endif
+
+/* What a ts_cuda_pointer stands for. */
+TS_DEVICE char *ts_address(const ts_cuda_pointer &pointer)
+{
+    uint64_t base = 0;
+    if (pointer.slot != 0) {
+        base = *reinterpret_cast<const uint64_t *>((uintptr_t)pointer.slot);
+    }
+    return reinterpret_cast<char *>((uintptr_t)(base + pointer.offset));
+}
+TS_DEVICE bool ts_switched_on(const ts_cuda_switch &combine)
+{
+    return combine.always != 0 ||
+           (combine.slot != 0 && *reinterpret_cast<const uint64_t *>((uintptr_t)combine.slot) != 0);
+}
+/* The mode table of a parameter struct. */
+TS_DEVICE const ts_cuda_mode *ts_mode_table(const ts_cuda_modes &modes)
+{
+    return modes.more != 0 ? reinterpret_cast<const ts_cuda_mode *>((uintptr_t)modes.more) : modes.table;
+}
+
+#endif
