@@ -3,9 +3,17 @@
 #ifndef TS_CORE_POOL_H
 #define TS_CORE_POOL_H
 
+#include <stdatomic.h>
+
 #include "core/core.h"
 
 typedef struct ts_pool ts_pool;
+
+/* Defined here, below every user of its pool. */
+struct tensum_context {
+    atomic_int references;
+    ts_pool *pool;
+};
 
 /* A task: called once per index in [0, count), each exactly once, by any worker. `worker` is in
  * [0, ts_pool_threads) and no two concurrent calls share it: use it to index per-thread scratch. */

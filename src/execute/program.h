@@ -5,11 +5,6 @@
 #include "backend/backend.h"
 #include "plan/plan.h"
 
-struct tensum_context {
-    atomic_int references;
-    ts_pool *pool;
-};
-
 struct tensum_program {
     atomic_int references;
     tensum_plan *plan;

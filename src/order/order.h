@@ -38,6 +38,9 @@ typedef struct ts_pairs {
 typedef struct ts_order_cost {
     double tc, sc, rw;
 } ts_order_cost;
+void ts_pairs_free(ts_pairs *pairs);
+/* The public tree of a binary one, sliced labels included; `network` gives their public names. */
+tensum_status ts_pairs_to_tree(const tensum_network *network, const ts_pairs *pairs, tensum_tree **tree);
 tensum_status ts_order_cost_of(const ts_hypergraph *graph, const ts_pairs *pairs, ts_order_cost *cost);
 
 /* Split every step of more than two operands into binary steps (exact for few, greedy for many); unary steps vanish. */
