@@ -131,15 +131,18 @@ void ts_pool_destroy(ts_pool *pool)
     if (pool == NULL) {
         return;
     }
-    if (pool->started > 0 && pool->owner == getpid()) {
+    bool forked = pool->started > 0 && pool->owner != getpid();
+    if (pool->started > 0 && !forked) {
         atomic_store(&pool->stop, true);
         publish(pool);
         for (int32_t i = 0; i < pool->started; i++) {
             pthread_join(pool->handles[i], NULL);
         }
     }
-    pthread_cond_destroy(&pool->wake);
-    pthread_mutex_destroy(&pool->mutex);
+    if (!forked) { /* the child's copies still count the parent's sleeping workers: destroying would wait for them */
+        pthread_cond_destroy(&pool->wake);
+        pthread_mutex_destroy(&pool->mutex);
+    }
     ts_free(pool->handles);
     ts_free(pool);
 }
