@@ -1,4 +1,5 @@
-/* tensum: contraction of tensor networks over any semiring.
+/** @file
+ * tensum: contraction of tensor networks over any semiring.
  *
  * This is the only public header. It is C11/C17 and C++ clean.
  *
@@ -18,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** @def TENSUM_API
+ * Marks what the library exports. */
 #if defined(_WIN32)
 #define TENSUM_API
 #elif defined(__GNUC__)
@@ -30,9 +33,9 @@
 extern "C" {
 #endif
 
-#define TENSUM_VERSION_MAJOR 0
-#define TENSUM_VERSION_MINOR 1
-#define TENSUM_VERSION_PATCH 0
+#define TENSUM_VERSION_MAJOR 0 /**< of this header; tensum_version() tells the library's */
+#define TENSUM_VERSION_MINOR 1 /**< of this header */
+#define TENSUM_VERSION_PATCH 0 /**< of this header */
 
 /** Version of the library in use, "major.minor.patch". Static storage. */
 TENSUM_API const char *tensum_version(void);
@@ -62,12 +65,14 @@ TENSUM_API const char *tensum_version(void);
     X(NOT_PREPARED, "the workspace has to be prepared before this use")            \
     X(INTERNAL, "an internal invariant does not hold")
 
+/** Outcome of a call, TENSUM_STATUS_<ID> for each line of TENSUM_STATUS_LIST; TENSUM_STATUS_OK is 0. */
 typedef enum tensum_status {
 #define TENSUM_STATUS_ENUM(id, text) TENSUM_STATUS_##id,
     TENSUM_STATUS_LIST(TENSUM_STATUS_ENUM)
 #undef TENSUM_STATUS_ENUM
         TENSUM_STATUS_COUNT
 } tensum_status;
+/** Success, the only status that is not a failure. */
 #define TENSUM_OK TENSUM_STATUS_OK
 
 /** Name of a status, such as "SHAPE_MISMATCH". Static storage; never NULL. */
@@ -78,6 +83,7 @@ TENSUM_API const char *tensum_last_error(void);
 
 /* ------------------------------------------------------- semirings, dtypes */
 
+/** Type of an element, TENSUM_<ID> for each line of dtypes.def. */
 typedef enum tensum_dtype {
 #define TENSUM_DTYPE(ID, name, bytes, gradient, summary) TENSUM_##ID,
 #include <tensum/dtypes.def>
@@ -85,6 +91,7 @@ typedef enum tensum_dtype {
     TENSUM_DTYPE_COUNT
 } tensum_dtype;
 
+/** Algebra of a contraction, TENSUM_<ID> for each line of semirings.def. */
 typedef enum tensum_semiring {
 #define TENSUM_SEMIRING(ID, name, alias, add, mul, dtypes, selective, summary) TENSUM_##ID,
 #include <tensum/semirings.def>
@@ -94,15 +101,17 @@ typedef enum tensum_semiring {
 
 /** Bytes of one element; 0 for an unknown dtype. */
 TENSUM_API size_t tensum_dtype_bytes(tensum_dtype dtype);
-/** Name of a dtype or semiring ("f32", "max_plus"); NULL when out of range. Static storage. */
+/** Name of a dtype ("f32"); NULL when out of range. Static storage. */
 TENSUM_API const char *tensum_dtype_name(tensum_dtype dtype);
+/** Name of a semiring ("max_plus"); NULL when out of range. Static storage. */
 TENSUM_API const char *tensum_semiring_name(tensum_semiring semiring);
 /** One line for people; NULL when out of range. Static storage. */
 TENSUM_API const char *tensum_semiring_summary(tensum_semiring semiring);
 /** Dtype that cotangents and gradients of `dtype` are held in (f16 -> f32, i64 -> f64, c64 -> c64). */
 TENSUM_API tensum_dtype tensum_dtype_gradient(tensum_dtype dtype);
-/** Look up by name or alias. INVALID_ARGUMENT names the nearest valid name. */
+/** Look a dtype up by name. INVALID_ARGUMENT names the nearest valid name. */
 TENSUM_API tensum_status tensum_dtype_find(const char *name, tensum_dtype *dtype);
+/** Look a semiring up by name or alias. INVALID_ARGUMENT names the nearest valid name. */
 TENSUM_API tensum_status tensum_semiring_find(const char *name, tensum_semiring *semiring);
 /** 1 if the semiring's sum returns one of its operands (winners, decode), else 0. */
 TENSUM_API int tensum_semiring_selective(tensum_semiring semiring);
@@ -122,41 +131,52 @@ TENSUM_API tensum_status tensum_semiring_identity(tensum_semiring semiring, tens
 
 /* ----------------------------------------------------------------- tensors */
 
-typedef enum tensum_device_kind { TENSUM_CPU = 0, TENSUM_CUDA = 1, TENSUM_REFERENCE = 2 } tensum_device_kind;
+/** Kinds of devices. */
+typedef enum tensum_device_kind {
+    TENSUM_CPU = 0,      /**< host memory, vector kernels */
+    TENSUM_CUDA = 1,     /**< memory and kernels of an NVIDIA GPU */
+    TENSUM_REFERENCE = 2 /**< host memory, naive loops: the oracle */
+} tensum_device_kind;
 
 /** Where data lives and work is done. TENSUM_REFERENCE is the oracle backend (host memory, naive loops). */
 typedef struct tensum_device {
-    tensum_device_kind kind;
-    int32_t index;
+    tensum_device_kind kind; /**< which backend */
+    int32_t index;           /**< which of its devices, from 0 */
 } tensum_device;
 
 /** A borrowed, strided view. `strides` NULL means compact row-major. Rank 0 is a scalar (extents may be NULL).
  *  Alignment to the element is required, nothing more. Inputs may have zero or negative strides;
  *  outputs must not alias themselves or any input. */
 typedef struct tensum_tensor {
-    void *data;
-    tensum_dtype dtype;
-    int32_t rank;
-    const int64_t *extents;
-    const int64_t *strides;
-    tensum_device device;
+    void *data;             /**< the element at position 0, ..., 0; in the memory of `device` */
+    tensum_dtype dtype;     /**< type of the elements */
+    int32_t rank;           /**< number of modes */
+    const int64_t *extents; /**< [rank]; may be NULL for rank 0 */
+    const int64_t *strides; /**< [rank], in elements; NULL: compact row-major */
+    tensum_device device;   /**< where `data` lies */
 } tensum_tensor;
 
 /* ----------------------------------------------------------------- context */
 
+/** A thread pool that programs share. Immutable, reference counted. */
 typedef struct tensum_context tensum_context;
 
+/** Options of tensum_context_create(); start from TENSUM_CONTEXT_OPTIONS_INIT. */
 typedef struct tensum_context_options {
-    size_t size;
+    size_t size;     /**< sizeof(tensum_context_options) */
     int32_t threads; /**< workers of the pool including the caller; 0: as many as the process may use */
 } tensum_context_options;
+/** Defaults of tensum_context_options. */
 #define TENSUM_CONTEXT_OPTIONS_INIT {sizeof(tensum_context_options), 0}
 
 /** Create a context: a thread pool. `options` may be NULL. Threads are started on first use; after fork()
  *  a child falls back to running serially. Thread-safe. */
 TENSUM_API tensum_status tensum_context_create(const tensum_context_options *options, tensum_context **context);
+/** Add a reference; returns its argument. Thread-safe. */
 TENSUM_API tensum_context *tensum_context_retain(tensum_context *context);
+/** Drop a reference; the last ends the threads. NULL is accepted. Thread-safe. */
 TENSUM_API void tensum_context_release(tensum_context *context);
+/** Workers of the pool, including the caller; 1 for NULL. */
 TENSUM_API int32_t tensum_context_threads(const tensum_context *context);
 
 /** Called between steps and slices at most ten times a second; return non-zero to cancel.
@@ -166,28 +186,32 @@ typedef int (*tensum_progress)(void *user, const char *stage, double done);
 /** Memory source of a workspace. `stream` is the run's stream (NULL on the CPU). alloc returns NULL on failure;
  *  free gets what alloc got. Both may be called from the thread that creates or releases the workspace only. */
 typedef struct tensum_allocator {
+    /** Memory of `bytes` bytes at an address divisible by `alignment`, or NULL. */
     void *(*alloc)(void *user, size_t bytes, size_t alignment, void *stream);
+    /** Takes back what alloc returned. */
     void (*free)(void *user, void *pointer, size_t bytes, void *stream);
-    void *user;
+    void *user; /**< handed to both */
 } tensum_allocator;
 
 /* ----------------------------------------------------------------- network */
 
+/** Input tensors' labels and extents, and the output's labels. Immutable, reference counted. */
 typedef struct tensum_network tensum_network;
 
 /** Structure of a network: any int64 labels, any number of operands, extents per mode. */
 typedef struct tensum_network_spec {
-    size_t size;
-    int64_t operand_count;
+    size_t size;                     /**< sizeof(tensum_network_spec) */
+    int64_t operand_count;           /**< number of inputs; may be 0 */
     const int32_t *ranks;            /**< [operand_count] */
     const int64_t *const *labels;    /**< [operand_count][rank] */
     const int64_t *const *extents;   /**< [operand_count][rank] */
-    int32_t output_rank;
+    int32_t output_rank;             /**< modes of the output */
     const int64_t *output_labels;    /**< [output_rank]; may repeat (diagonal) or occur in no operand (broadcast) */
     int64_t size_count;              /**< extents of labels that occur in the output only */
     const int64_t *size_labels;      /**< [size_count] */
     const int64_t *size_extents;     /**< [size_count] */
 } tensum_network_spec;
+/** Defaults of tensum_network_spec. */
 #define TENSUM_NETWORK_SPEC_INIT {sizeof(tensum_network_spec), 0, NULL, NULL, NULL, 0, NULL, 0, NULL, NULL}
 
 /** Validate and copy a network. Size-1 modes broadcast against larger ones; any other mismatch is
@@ -201,16 +225,21 @@ TENSUM_API tensum_status tensum_network_parse(const char *expression, int64_t op
                                               const int64_t *const *extents, int64_t size_count,
                                               const int64_t *size_labels, const int64_t *size_extents,
                                               tensum_network **network);
+/** Add a reference; returns its argument. Thread-safe. */
 TENSUM_API tensum_network *tensum_network_retain(tensum_network *network);
+/** Drop a reference; the last frees the object. NULL is accepted. Thread-safe. */
 TENSUM_API void tensum_network_release(tensum_network *network);
+/** Number of inputs. */
 TENSUM_API int64_t tensum_network_operand_count(const tensum_network *network);
+/** Number of distinct labels, those of the output included. */
 TENSUM_API int64_t tensum_network_label_count(const tensum_network *network);
 /** Rank, labels and extents of operand `index`, or of the output for index -1. Borrowed from the network.
  *  Any out pointer may be NULL. */
 TENSUM_API tensum_status tensum_network_operand(const tensum_network *network, int64_t index, int32_t *rank,
                                                 const int64_t **labels, const int64_t **extents);
-/** The distinct labels in order of first occurrence and their extents: [label_count] each, borrowed. */
+/** The distinct labels in order of first occurrence, [label_count]; borrowed from the network. */
 TENSUM_API const int64_t *tensum_network_labels(const tensum_network *network);
+/** The extents of tensum_network_labels(), [label_count]; borrowed from the network. */
 TENSUM_API const int64_t *tensum_network_label_extents(const tensum_network *network);
 
 /* -------------------------------------------------------------------- tree */
@@ -225,9 +254,13 @@ TENSUM_API tensum_status tensum_tree_from_ssa(int64_t leaf_count, int64_t step_c
 /** From a linear (opt_einsum, NumPy) path: positions in the shrinking list; the result is appended. */
 TENSUM_API tensum_status tensum_tree_from_path(int64_t leaf_count, int64_t step_count, const int64_t *offsets,
                                                const int64_t *positions, tensum_tree **tree);
+/** Add a reference; returns its argument. Thread-safe. */
 TENSUM_API tensum_tree *tensum_tree_retain(tensum_tree *tree);
+/** Drop a reference; the last frees the object. NULL is accepted. Thread-safe. */
 TENSUM_API void tensum_tree_release(tensum_tree *tree);
+/** Number of inputs the tree is for. */
 TENSUM_API int64_t tensum_tree_leaf_count(const tensum_tree *tree);
+/** Number of steps. */
 TENSUM_API int64_t tensum_tree_step_count(const tensum_tree *tree);
 /** Steps in SSA form: offsets [step_count + 1], children [offsets[step_count]]; borrowed from the tree. */
 TENSUM_API void tensum_tree_steps(const tensum_tree *tree, const int64_t **offsets, const int64_t **children);
@@ -241,7 +274,7 @@ TENSUM_API int64_t tensum_tree_slices(const tensum_tree *tree, const int64_t **l
 
 /** Search for a contraction order. All fields beyond `size` may stay at their INIT values. */
 typedef struct tensum_order_options {
-    size_t size;
+    size_t size;              /**< sizeof(tensum_order_options) */
     const char *method;       /**< a name of tensum_order_method_name(), NULL for "auto" */
     uint64_t seed;            /**< same seed, work and network: same tree, whatever the number of threads */
     double work;              /**< work budget in units of about one second of one core; < 0: the default */
@@ -250,8 +283,9 @@ typedef struct tensum_order_options {
     double memory_limit;      /**< elements the largest run may hold at once (arena); 0: none. Slices labels to fit */
     size_t element_bytes;     /**< for the time model; 0: 4 */
     tensum_progress progress; /**< may be NULL */
-    void *progress_user;
+    void *progress_user;      /**< handed to `progress` */
 } tensum_order_options;
+/** Defaults of tensum_order_options. */
 #define TENSUM_ORDER_OPTIONS_INIT {sizeof(tensum_order_options), NULL, 0, -1.0, 0.0, NULL, 0.0, 0, NULL, NULL}
 
 /** Names of the optimizers, in the order of the table; NULL past the end. */
@@ -262,88 +296,108 @@ TENSUM_API tensum_status tensum_order(const tensum_network *network, const tensu
 
 /* -------------------------------------------------------------------- plan */
 
+/** A tree with layouts, memory and slices, independent of any device. Immutable, reference counted. */
 typedef struct tensum_plan tensum_plan;
 
+/** Options of tensum_plan_create(); start from TENSUM_PLAN_OPTIONS_INIT. */
 typedef struct tensum_plan_options {
-    size_t size;
-    tensum_semiring semiring;
-    tensum_dtype dtype;
+    size_t size;           /**< sizeof(tensum_plan_options) */
+    tensum_semiring semiring; /**< the algebra */
+    tensum_dtype dtype;    /**< of all operands and the output */
     int64_t modulus;       /**< sum_product_mod only: prime, 2 <= modulus < 2^31 */
     uint64_t memory_limit; /**< bytes for a run of `memory_modes`, inputs and outputs not counted; 0: none.
                                 MEMORY_LIMIT says what would be needed */
     unsigned memory_modes; /**< modes the limit applies to; 0: TENSUM_VALUE */
 } tensum_plan_options;
+/** Defaults of tensum_plan_options. */
 #define TENSUM_PLAN_OPTIONS_INIT {sizeof(tensum_plan_options), TENSUM_SUM_PRODUCT, TENSUM_F32, 0, 0, 0}
 
 /** Steps, layouts, memory and slices for one tree. INVALID_PATH if the tree's leaves are not the operands. */
 TENSUM_API tensum_status tensum_plan_create(tensum_network *network, tensum_tree *tree,
                                             const tensum_plan_options *options, tensum_plan **plan);
+/** Add a reference; returns its argument. Thread-safe. */
 TENSUM_API tensum_plan *tensum_plan_retain(tensum_plan *plan);
+/** Drop a reference; the last frees the object. NULL is accepted. Thread-safe. */
 TENSUM_API void tensum_plan_release(tensum_plan *plan);
-/** The plan's network and tree (borrowed). */
+/** The plan's network, borrowed. */
 TENSUM_API tensum_network *tensum_plan_network(const tensum_plan *plan);
+/** The plan's tree, borrowed. */
 TENSUM_API tensum_tree *tensum_plan_tree(const tensum_plan *plan);
 
 /** Cost of a plan, all slices together unless said otherwise. */
 typedef struct tensum_cost {
-    size_t size;
+    size_t size;           /**< sizeof(tensum_cost) */
     double tc;             /**< log2 of the number of pairs (multiply-adds), all slices */
     double sc;             /**< log2 of the elements of the largest tensor of a slice, inputs included */
     double rw;             /**< log2 of the elements read and written, all slices */
     int64_t steps;         /**< steps of one slice */
     int64_t slices;        /**< number of slices */
     uint64_t peak_bytes_value;    /**< bytes of the arena for TENSUM_VALUE, inputs and outputs not counted */
-    uint64_t peak_bytes_winners;  /**< likewise for the other modes */
-    uint64_t peak_bytes_gradient;
-    uint64_t peak_bytes_decode;
+    uint64_t peak_bytes_winners;  /**< likewise for TENSUM_WINNERS */
+    uint64_t peak_bytes_gradient; /**< likewise for TENSUM_GRADIENT */
+    uint64_t peak_bytes_decode;   /**< likewise for TENSUM_DECODE */
 } tensum_cost;
+/** Defaults of tensum_cost. */
 #define TENSUM_COST_INIT {sizeof(tensum_cost), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/** The cost of a plan. cost->size must be set. */
 TENSUM_API tensum_status tensum_plan_cost(const tensum_plan *plan, tensum_cost *cost);
 
 /** One step as the plan runs it, for pictures and reports. Ids: inputs 0..n-1, then n + step index.
  *  b is -1 for a reduce step. Label arrays are borrowed (public labels). */
 typedef struct tensum_step_info {
-    size_t size;
-    int64_t a, b;
+    size_t size;             /**< sizeof(tensum_step_info) */
+    int64_t a;               /**< id of the first operand */
+    int64_t b;               /**< id of the second; -1 for a reduce step */
     int32_t rank;            /**< of the result */
     const int64_t *labels;   /**< [rank] result labels in memory order */
-    double log2_pairs;
+    double log2_pairs;       /**< of the multiply-adds of the step, one slice */
     double log2_elements;    /**< of the result */
     int64_t result;          /**< id of the result */
 } tensum_step_info;
+/** Defaults of tensum_step_info. */
 #define TENSUM_STEP_INFO_INIT {sizeof(tensum_step_info), 0, 0, 0, NULL, 0, 0, 0}
+/** Step `index` in [0, tensum_cost::steps), in execution order. info->size must be set. */
 TENSUM_API tensum_status tensum_plan_step(const tensum_plan *plan, int64_t index, tensum_step_info *info);
 
 /* ----------------------------------------------------------------- program */
 
+/** A plan compiled for one device and one set of modes. Immutable, reference counted. */
 typedef struct tensum_program tensum_program;
 
+/** Options of tensum_program_create(); start from TENSUM_PROGRAM_OPTIONS_INIT. */
 typedef struct tensum_program_options {
-    size_t size;
+    size_t size;             /**< sizeof(tensum_program_options) */
     unsigned modes;          /**< TENSUM_VALUE | TENSUM_WINNERS | TENSUM_GRADIENT | TENSUM_DECODE; 0: VALUE */
-    tensum_device device;
+    tensum_device device;    /**< where the program runs and its tensors live */
     int check;               /**< 1 (default): values outside the semiring's domain are an error (DOMAIN) */
 } tensum_program_options;
+/** Defaults of tensum_program_options. */
 #define TENSUM_PROGRAM_OPTIONS_INIT {sizeof(tensum_program_options), 0, {TENSUM_CPU, 0}, 1}
 
 /** Compile a plan for one device and set of modes. Retains plan and context (NULL: a shared serial one).
  *  UNSUPPORTED says why a semiring, dtype or mode cannot be had. Thread-safe. */
 TENSUM_API tensum_status tensum_program_create(tensum_plan *plan, tensum_context *context,
                                                const tensum_program_options *options, tensum_program **program);
+/** Add a reference; returns its argument. Thread-safe. */
 TENSUM_API tensum_program *tensum_program_retain(tensum_program *program);
+/** Drop a reference; the last frees the object. NULL is accepted. Thread-safe. */
 TENSUM_API void tensum_program_release(tensum_program *program);
+/** The program's plan, borrowed. */
 TENSUM_API tensum_plan *tensum_program_plan(const tensum_program *program);
 /** Bytes of memory (of the program's device) a workspace takes, alignment 128. */
 TENSUM_API size_t tensum_program_workspace_bytes(const tensum_program *program);
 
+/** The memory of one run at a time. */
 typedef struct tensum_workspace tensum_workspace;
 
+/** Options of tensum_workspace_create(); start from TENSUM_WORKSPACE_OPTIONS_INIT. */
 typedef struct tensum_workspace_options {
-    size_t size;
+    size_t size;                       /**< sizeof(tensum_workspace_options) */
     void *memory;                      /**< caller's memory, workspace_bytes() long, 128-byte aligned; or NULL */
     const tensum_allocator *allocator; /**< used if memory is NULL; NULL: the device's own. Copied */
     void *stream;                      /**< CUDA stream that the memory is ordered on; NULL on the CPU */
 } tensum_workspace_options;
+/** Defaults of tensum_workspace_options. */
 #define TENSUM_WORKSPACE_OPTIONS_INIT {sizeof(tensum_workspace_options), NULL, NULL, NULL}
 
 /** Memory for one run at a time. Retains the program. `options` may be NULL. */
@@ -355,14 +409,15 @@ TENSUM_API void tensum_workspace_release(tensum_workspace *workspace);
 /** What a run reads and writes. Pointers that a program's modes do not use stay NULL.
  *  Everything is borrowed for the call; on CUDA until the stream reaches the end of the run. */
 typedef struct tensum_run_arguments {
-    size_t size;
+    size_t size;                    /**< sizeof(tensum_run_arguments) */
     const tensum_tensor *inputs;    /**< [operand_count], shapes as in the network */
     const tensum_tensor *output;    /**< the value; NULL: not wanted (then GRADIENT or DECODE must be) */
     const tensum_tensor *winners;   /**< WINNERS: i32 or i64 tensor of the output's shape; see semantics, point 8 */
     const tensum_tensor *cotangent; /**< GRADIENT: of the output's shape, gradient dtype; NULL: ones */
     const tensum_tensor *gradients; /**< GRADIENT: [operand_count] of gradient dtype; data NULL: not wanted */
     int64_t position_count;         /**< DECODE: how many output elements to decode; 1 for a scalar output */
-    const int64_t *positions;       /**< DECODE: [position_count] linear row-major indices into the output; NULL: 0,1,.. */
+    const int64_t *positions;       /**< DECODE: [position_count] linear row-major indices into the output;
+                                         NULL: the first position_count */
     int64_t *assignments;           /**< DECODE: [position_count][label_count], host memory, labels as in
                                          tensum_network_labels(); 0 for labels of extent 1 */
     int64_t slice_first;            /**< first slice */
@@ -370,8 +425,9 @@ typedef struct tensum_run_arguments {
     int accumulate;                 /**< 1: output <- output (+) result; values only */
     void *stream;                   /**< CUDA stream; NULL: legacy default stream */
     tensum_progress progress;       /**< may be NULL */
-    void *progress_user;
+    void *progress_user;            /**< handed to `progress` */
 } tensum_run_arguments;
+/** Defaults of tensum_run_arguments. */
 #define TENSUM_RUN_ARGUMENTS_INIT \
     {sizeof(tensum_run_arguments), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, -1, 0, NULL, NULL, NULL}
 
@@ -394,19 +450,21 @@ TENSUM_API tensum_status tensum_einsum(tensum_context *context, tensum_semiring 
 
 /* ----------------------------------------------------------------- devices */
 
+/** What tensum_device_query() tells. */
 typedef struct tensum_device_info {
-    size_t size;
-    char name[128];
+    size_t size;              /**< sizeof(tensum_device_info), set by the caller */
+    char name[128];           /**< of the processor or GPU */
     char driver[64];          /**< driver or ISA chosen, e.g. "avx512" */
     char detail[256];         /**< chosen kernels, features */
-    uint64_t memory_total, memory_free; /**< bytes */
+    uint64_t memory_total;    /**< bytes */
+    uint64_t memory_free;     /**< bytes, as far as the system tells */
     int32_t units;            /**< cores or multiprocessors */
 } tensum_device_info;
 /** Number of devices of a kind; 0 is an answer, not an error. */
 TENSUM_API int32_t tensum_device_count(tensum_device_kind kind);
 /** NO_DEVICE if there is no such device. info->size must be set. */
 TENSUM_API tensum_status tensum_device_query(tensum_device device, tensum_device_info *info);
-/** "cpu", "reference", "cuda", "cuda:1". */
+/** Read "cpu", "reference", "cuda" or "cuda:1". INVALID_ARGUMENT says what was expected. */
 TENSUM_API tensum_status tensum_device_parse(const char *text, tensum_device *device);
 
 #ifdef __cplusplus
