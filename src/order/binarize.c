@@ -19,61 +19,25 @@ static tensum_status find_slices(const tensum_network *network, const tensum_tre
     return TENSUM_OK;
 }
 
-/* Order the operands of one wide step. Their labels are in the walk; local labels are numbered as they come. */
-static tensum_status split(const ts_walk *walk, const int64_t *ids, int32_t count, int32_t *numbers, int32_t *pairs)
+/* Order the operands of one wide step, whose labels are in the walk. */
+static tensum_status split(const ts_walk *walk, ts_part_maker *maker, const int64_t *ids, int32_t count, int32_t *pairs)
 {
-    const ts_hypergraph *graph = walk->graph;
-    int64_t *offsets = NULL;
-    int32_t *labels = NULL, *globals = NULL, *holders = NULL;
-    double *extents = NULL;
-    uint8_t *is_output = NULL;
+    ts_hypergraph part = {0};
+    const int32_t **lists = NULL;
+    int32_t *lengths = NULL;
     tensum_status status;
-    size_t total = 0;
+    TRY(ts_allocate((size_t)count, sizeof *lists, what, &lists));
+    TRY(ts_allocate((size_t)count, sizeof *lengths, what, &lengths));
     for (int32_t k = 0; k < count; k++) {
-        total += (size_t)walk->lengths[ids[k]];
+        lists[k] = walk->lists[ids[k]];
+        lengths[k] = walk->lengths[ids[k]];
     }
-    TRY(ts_allocate((size_t)count + 1, sizeof *offsets, what, &offsets));
-    TRY(ts_allocate(total, sizeof *labels, what, &labels));
-    TRY(ts_allocate(total, sizeof *globals, what, &globals));
-    TRY(ts_allocate_zero(total, sizeof *holders, what, &holders));
-    TRY(ts_allocate(total, sizeof *extents, what, &extents));
-    TRY(ts_allocate(total, 1, what, &is_output));
-    int32_t used = 0;
-    int64_t filled = 0;
-    for (int32_t k = 0; k < count; k++) {
-        offsets[k] = filled;
-        for (int32_t i = 0; i < walk->lengths[ids[k]]; i++) {
-            int32_t l = walk->lists[ids[k]][i];
-            if (numbers[l] < 0) {
-                numbers[l] = used;
-                globals[used] = l;
-                extents[used] = graph->log2_extents[l];
-                used++;
-            }
-            holders[numbers[l]]++;
-            /* Keep the list ascending in local numbers: insertion into a short list. */
-            int64_t at = filled++;
-            while (at > offsets[k] && labels[at - 1] > numbers[l]) {
-                labels[at] = labels[at - 1];
-                at--;
-            }
-            labels[at] = numbers[l];
-        }
-    }
-    offsets[count] = filled;
-    for (int32_t l = 0; l < used; l++) {
-        is_output[l] = graph->is_output[globals[l]] || walk->counts[globals[l]] > holders[l];
-        numbers[globals[l]] = -1;
-    }
-    ts_hypergraph local = {count, used, offsets, labels, extents, is_output};
-    TRY(ts_best_small(&local, pairs));
+    TRY(ts_part_make(maker, walk->graph, walk->counts, count, lists, lengths, &part));
+    TRY(ts_best_small(&part, pairs));
 done:
-    ts_free(offsets);
-    ts_free(labels);
-    ts_free(globals);
-    ts_free(holders);
-    ts_free(extents);
-    ts_free(is_output);
+    ts_hypergraph_free(&part);
+    ts_free(lists);
+    ts_free(lengths);
     return status;
 }
 
@@ -84,7 +48,8 @@ tensum_status ts_tree_binarize(const tensum_network *network, const tensum_tree 
     ts_pairs made = {0};
     int64_t *ids = NULL;   /* binary id of each id of the tree */
     int64_t *wide = NULL;  /* binary ids of the operands of a step */
-    int32_t *numbers = NULL, *local = NULL;
+    int32_t *local = NULL;
+    ts_part_maker maker = {0};
     tensum_status status;
     if (tree->leaf_count != network->operand_count) {
         return ts_fail(TENSUM_STATUS_INVALID_PATH, "the tree has %lld leaves, the network %lld operands",
@@ -102,10 +67,7 @@ tensum_status ts_tree_binarize(const tensum_network *network, const tensum_tree 
     TRY(ts_allocate((size_t)(tree->leaf_count + tree->step_count), sizeof *ids, what, &ids));
     TRY(ts_allocate((size_t)n, sizeof *wide, what, &wide));
     TRY(ts_allocate(2 * steps, sizeof *local, what, &local));
-    TRY(ts_allocate((size_t)graph.label_count, sizeof *numbers, what, &numbers));
-    for (int32_t l = 0; l < graph.label_count; l++) {
-        numbers[l] = -1;
-    }
+    TRY(ts_part_maker_create(graph.label_count, &maker));
     TRY(ts_walk_start(&walk, &graph));
     for (int32_t t = 0; t < n; t++) {
         ids[t] = t;
@@ -124,7 +86,7 @@ tensum_status ts_tree_binarize(const tensum_network *network, const tensum_tree 
             local[0] = 0;
             local[1] = 1;
         } else {
-            TRY(split(&walk, wide, count, numbers, local));
+            TRY(split(&walk, &maker, wide, count, local));
         }
         int32_t base = next;
         for (int32_t k = 0; k < count - 1; k++) {
@@ -151,7 +113,7 @@ done:
     ts_pairs_free(&made);
     ts_free(ids);
     ts_free(wide);
-    ts_free(numbers);
+    ts_part_maker_free(&maker);
     ts_free(local);
     return status;
 }

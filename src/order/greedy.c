@@ -15,6 +15,7 @@ typedef struct candidate {
 typedef struct greedy {
     const ts_hypergraph *graph;
     double alpha, temperature;
+    bool absorb; /* only pairs whose result is no larger than the larger one, by a subset or a tensor of rank <= 2 */
     ts_random random;
     int32_t **lists;   /* [2 n - 1] ascending labels of a living tensor, else NULL */
     int32_t **places;  /* [2 n - 1] where the tensor stands in holders[label], for each of its labels */
@@ -73,13 +74,14 @@ static candidate pop(greedy *g)
     return top;
 }
 
-/* log2 elements of the result of contracting a and b. */
-static double result_weight(const greedy *g, int32_t a, int32_t b)
+/* log2 elements of the result of contracting a and b, and the number of labels that both hold. */
+static double result_weight(const greedy *g, int32_t a, int32_t b, int32_t *common)
 {
     const int32_t *x = g->lists[a], *y = g->lists[b];
     const double *extents = g->graph->log2_extents;
     int32_t i = 0, j = 0, n = g->lengths[a], m = g->lengths[b];
     double weight = g->weights[a] + g->weights[b];
+    *common = 0;
     while (i < n && j < m) {
         if (x[i] < y[j]) {
             i++;
@@ -89,6 +91,7 @@ static double result_weight(const greedy *g, int32_t a, int32_t b)
             int32_t l = x[i];
             bool summed = g->holder_counts[l] == 2 && !g->graph->is_output[l];
             weight -= extents[l] * (summed ? 2.0 : 1.0);
+            ++*common;
             i++;
             j++;
         }
@@ -98,7 +101,12 @@ static double result_weight(const greedy *g, int32_t a, int32_t b)
 
 static tensum_status consider(greedy *g, int32_t a, int32_t b)
 {
-    double result = result_weight(g, a, b);
+    int32_t common, smaller = g->lengths[a] < g->lengths[b] ? g->lengths[a] : g->lengths[b];
+    double result = result_weight(g, a, b, &common);
+    if (g->absorb) {
+        bool small = result <= fmax(g->weights[a], g->weights[b]) + 1e-9 && (common == smaller || smaller <= 2);
+        return small ? push(g, (candidate){result, a, b}) : TENSUM_OK;
+    }
     double top = fmax(result, fmax(g->weights[a], g->weights[b]));
     double growth = exp2(result - top) - g->alpha * (exp2(g->weights[a] - top) + exp2(g->weights[b] - top));
     double score = 0.0;
@@ -285,6 +293,26 @@ static void release(greedy *g)
     ts_free(g->heap);
 }
 
+/* Contract candidates while there are any; *made becomes the number of ids. */
+static tensum_status exhaust(greedy *g, int32_t *pairs, int32_t *made)
+{
+    int32_t n = g->graph->tensor_count;
+    tensum_status status = TENSUM_OK;
+    while (g->heap_count > 0) {
+        candidate best = pop(g);
+        if (g->lists[best.a] == NULL || g->lists[best.b] == NULL) {
+            continue;
+        }
+        TRY(contract(g, best.a, best.b, *made));
+        pairs[2 * (*made - n)] = best.a;
+        pairs[2 * (*made - n) + 1] = best.b;
+        TRY(consider_neighbours(g, *made, false));
+        ++*made;
+    }
+done:
+    return status;
+}
+
 tensum_status ts_greedy(const ts_hypergraph *graph, double alpha, double temperature, uint64_t seed, int32_t *pairs)
 {
     greedy g = {.graph = graph, .alpha = alpha, .temperature = temperature};
@@ -295,17 +323,7 @@ tensum_status ts_greedy(const ts_hypergraph *graph, double alpha, double tempera
     }
     ts_random_seed(&g.random, seed);
     TRY(start(&g));
-    while (g.heap_count > 0) {
-        candidate best = pop(&g);
-        if (g.lists[best.a] == NULL || g.lists[best.b] == NULL) {
-            continue;
-        }
-        TRY(contract(&g, best.a, best.b, made));
-        pairs[2 * (made - n)] = best.a;
-        pairs[2 * (made - n) + 1] = best.b;
-        TRY(consider_neighbours(&g, made, false));
-        made++;
-    }
+    TRY(exhaust(&g, pairs, &made));
     /* What is left shares no label: join the two smallest until one remains. */
     for (int32_t id = 0; id < made; id++) {
         if (g.lists[id] != NULL) {
@@ -320,6 +338,37 @@ tensum_status ts_greedy(const ts_hypergraph *graph, double alpha, double tempera
         TRY(push(&g, (candidate){g.weights[made], made, made}));
         made++;
     }
+done:
+    release(&g);
+    return status;
+}
+
+tensum_status ts_absorb(const ts_hypergraph *graph, int32_t *pairs, int32_t *step_count, int32_t *left,
+                        int64_t *offsets, int32_t **labels)
+{
+    greedy g = {.graph = graph, .absorb = true};
+    int32_t *kept = NULL, n = graph->tensor_count, made = n;
+    tensum_status status;
+    TRY(start(&g));
+    TRY(exhaust(&g, pairs, &made));
+    int64_t total = 0;
+    int32_t count = 0;
+    for (int32_t id = 0; id < made; id++) {
+        total += g.lists[id] != NULL ? g.lengths[id] : 0;
+    }
+    TRY(ts_allocate((size_t)total, sizeof *kept, what, &kept));
+    total = 0;
+    for (int32_t id = 0; id < made; id++) {
+        if (g.lists[id] != NULL) {
+            left[count] = id;
+            offsets[count++] = total;
+            memcpy(kept + total, g.lists[id], (size_t)g.lengths[id] * sizeof *kept);
+            total += g.lengths[id];
+        }
+    }
+    offsets[count] = total;
+    *step_count = made - n;
+    *labels = kept;
 done:
     release(&g);
     return status;

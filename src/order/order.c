@@ -1,10 +1,47 @@
 /* tensum_order: options, the table of optimizers, and the way from a network to a tree. */
-#include "order/optimizer.h"
+#include "order/exact.h"
+#include "order/search.h"
+
+/* Candidates that cost little come first. */
+static const ts_recipe automatic = {
+    .candidates = {{TS_FROM_GREEDY, 0.0, 0.0},
+                   {TS_FROM_DEGREE, 0.0, 0.0},
+                   {TS_FROM_FILL, 0.0, 0.0},
+                   {TS_FROM_DISSECTION, 0.10, 0.3},
+                   {TS_FROM_DISSECTION, 0.05, 0.0},
+                   {TS_FROM_DISSECTION, 0.15, 0.3},
+                   {TS_FROM_GREEDY, 0.3, 0.0},
+                   {TS_FROM_DISSECTION, 0.10, 1.0},
+                   {TS_FROM_DEGREE, 0.1, 0.0}},
+    .candidate_count = 9, .anneal = true, .width = 8, .hot = 0.5, .cold = 0.08};
+static const ts_recipe greedy = {
+    .candidates = {{TS_FROM_GREEDY, 0.0, 0.0}, {TS_FROM_GREEDY, 0.1, 0.0}, {TS_FROM_GREEDY, 0.3, 0.0},
+                   {TS_FROM_GREEDY, 0.3, 0.0}, {TS_FROM_GREEDY, 1.0, 0.0}},
+    .candidate_count = 5};
+static const ts_recipe annealing = {
+    .candidates = {{TS_FROM_GREEDY, 0.0, 0.0}}, .candidate_count = 1, .anneal = true, .hot = 1.0, .cold = 0.08};
+static const ts_recipe dissection = {
+    .candidates = {{TS_FROM_DISSECTION, 0.10, 0.3}, {TS_FROM_DISSECTION, 0.05, 0.0}, {TS_FROM_DISSECTION, 0.15, 0.3},
+                   {TS_FROM_DISSECTION, 0.10, 1.0}, {TS_FROM_DISSECTION, 0.20, 0.0}, {TS_FROM_DISSECTION, 0.05, 0.3}},
+    .candidate_count = 6, .width = 10};
+static const ts_recipe minimum_degree = {
+    .candidates = {{TS_FROM_DEGREE, 0.0, 0.0}, {TS_FROM_DEGREE, 0.1, 0.0}, {TS_FROM_DEGREE, 0.3, 0.0}},
+    .candidate_count = 3};
+static const ts_recipe minimum_fill = {
+    .candidates = {{TS_FROM_FILL, 0.0, 0.0}, {TS_FROM_FILL, 0.1, 0.0}, {TS_FROM_FILL, 0.3, 0.0}},
+    .candidate_count = 3};
+static const ts_recipe exact = {
+    .candidates = {{TS_FROM_GREEDY, 0.0, 0.0}}, .candidate_count = 1, .exact = true, .width = 10};
 
 /* One line per optimizer. The first is the default. */
 static const ts_optimizer table[] = {
-    {"auto", ts_method_greedy, "the best of all, within the work budget"},
-    {"greedy", ts_method_greedy, "cheapest pair first"},
+    {"auto", &automatic, "best of all, improved until the budget ends or a run is quick against it"},
+    {"greedy", &greedy, "cheapest pair first, several times with noise"},
+    {"annealing", &annealing, "simulated annealing of a greedy tree by rotations"},
+    {"dissection", &dissection, "nested dissection, then every small subtree made optimal"},
+    {"min_degree", &minimum_degree, "eliminates the label with the smallest clique first"},
+    {"min_fill", &minimum_fill, "eliminates the label first that joins the fewest labels anew"},
+    {"exact", &exact, "the best order of up to 20 tensors, outer products included"},
 };
 enum { TABLE_COUNT = sizeof table / sizeof *table };
 
@@ -16,11 +53,12 @@ const char *tensum_order_method_name(int index)
     return optimizer != NULL ? optimizer->name : NULL;
 }
 
-tensum_status ts_best_small(const ts_hypergraph *graph, int32_t *pairs) { return ts_greedy(graph, 1.0, 0.0, 0, pairs); }
-
-tensum_status ts_method_greedy(const ts_hypergraph *graph, const ts_search *search, ts_pairs *pairs)
+tensum_status ts_best_small(const ts_hypergraph *graph, int32_t *pairs)
 {
-    return ts_greedy(graph, 1.0, 0.0, search->seed, pairs->pairs);
+    static const ts_price flops = {0.0, -INFINITY, 1.0};
+    double price;
+    return graph->tensor_count <= TS_SMALL ? ts_exact_order(graph, &flops, INFINITY, pairs, &price)
+                                           : ts_greedy(graph, 1.0, 0.0, 0, pairs);
 }
 
 static tensum_status find_method(const char *name, const ts_optimizer **optimizer)
@@ -43,20 +81,51 @@ static tensum_status find_method(const char *name, const ts_optimizer **optimize
                    nearest != NULL ? "\"?" : "");
 }
 
-static tensum_status find_objective(const char *name, ts_objective *objective)
+/* Moving an element costs as much time as this many pairs per 4 bytes: a core does 2e10 pairs or moves 1.3e10 bytes
+ * in a second. */
+#define PAIRS_PER_WORD 6.0
+
+tensum_status ts_order_price(const char *minimize, size_t element_bytes, ts_price *price)
 {
-    static const char *const names[] = {"time", "flops", "size", "write"};
-    *objective = TS_MINIMIZE_TIME;
-    if (name == NULL) {
+    const char *name = minimize != NULL ? minimize : "time";
+    double bytes = element_bytes != 0 ? (double)element_bytes : 4.0;
+    if (strcmp(name, "time") == 0) {
+        /* every intermediate is written once and read once */
+        *price = (ts_price){0.0, log2(2.0 * PAIRS_PER_WORD * bytes / 4.0), 1.0};
+    } else if (strcmp(name, "flops") == 0) {
+        *price = (ts_price){0.0, -INFINITY, 1.0};
+    } else if (strcmp(name, "write") == 0) {
+        *price = (ts_price){-10.0, 0.0, 1.0};
+    } else if (strcmp(name, "size") == 0) {
+        *price = (ts_price){-10.0, 0.0, 4.0}; /* the fourth powers' sum is all but the largest */
+    } else {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "minimize is \"%s\", expected time, flops, size or write", name);
+    }
+    return TENSUM_OK;
+}
+
+static tensum_status read_options(const tensum_order_options *given, tensum_order_options *options)
+{
+    if (given == NULL) {
         return TENSUM_OK;
     }
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            *objective = (ts_objective)i;
-            return TENSUM_OK;
-        }
+    if (given->size != sizeof *given) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "size of the order options is %zu, expected %zu", given->size,
+                       sizeof *given);
     }
-    return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "minimize is \"%s\", expected time, flops, size or write", name);
+    *options = *given;
+    if (!(options->time_limit >= 0.0) || isinf(options->time_limit)) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "time_limit is %g, expected 0 or more seconds",
+                       options->time_limit);
+    }
+    if (!(options->memory_limit >= 0.0)) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "memory_limit is %g, expected 0 or more elements",
+                       options->memory_limit);
+    }
+    if (isnan(options->work)) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "work is not a number");
+    }
+    return TENSUM_OK;
 }
 
 tensum_status tensum_order(const tensum_network *network, const tensum_order_options *given, tensum_context *context,
@@ -65,28 +134,30 @@ tensum_status tensum_order(const tensum_network *network, const tensum_order_opt
     tensum_order_options options = TENSUM_ORDER_OPTIONS_INIT;
     ts_hypergraph graph = {0};
     ts_pairs pairs = {0};
-    ts_search search = {0};
+    ts_search search = {.started = ts_seconds()};
     const ts_optimizer *optimizer;
+    double peak;
     tensum_status status;
     if (network == NULL || tree == NULL) {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s is NULL", network == NULL ? "network" : "tree");
     }
-    if (given != NULL) {
-        if (given->size < sizeof given->size || given->size > sizeof options) {
-            return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "size of the order options is %zu, expected %zu",
-                           given->size, sizeof options);
-        }
-        memcpy(&options, given, given->size);
-    }
+    TRY(read_options(given, &options));
     TRY(find_method(options.method, &optimizer));
-    TRY(find_objective(options.minimize, &search.objective));
+    TRY(ts_order_price(options.minimize, options.element_bytes, &search.price));
     search.seed = options.seed;
     search.pool = context != NULL ? context->pool : NULL;
+    search.progress = options.progress;
+    search.progress_user = options.progress_user;
+    /* By default no more work than running the result is worth; a budget given is used up to where more is vain. */
+    bool by_default = options.work < 0.0 && options.time_limit == 0.0;
+    search.work = options.work < 0.0 ? 1.0 : options.work;
+    search.enough = by_default ? 1.0 : 1e-3;
+    search.deadline = options.time_limit > 0.0 ? search.started + options.time_limit : 0.0;
     TRY(ts_hypergraph_create(network, &graph));
-    pairs.tensor_count = graph.tensor_count;
     TRY(ts_allocate(graph.tensor_count > 1 ? 2 * (size_t)graph.tensor_count - 2 : 0, sizeof *pairs.pairs,
                     "contraction tree", &pairs.pairs));
-    TRY(optimizer->run(&graph, &search, &pairs));
+    TRY(ts_search_network(&graph, &search, optimizer->recipe, &pairs));
+    TRY(ts_schedule(&graph, &pairs, &peak));
     TRY(ts_pairs_to_tree(network, &pairs, tree));
 done:
     ts_pairs_free(&pairs);

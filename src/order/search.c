@@ -1,0 +1,284 @@
+#include "order/search.h"
+
+#include "order/anneal.h"
+#include "order/dissect.h"
+#include "order/eliminate.h"
+#include "order/exact.h"
+
+static const char *const what = "search for a contraction order";
+
+/* Pairs a core does in a second: what turns a predicted cost into seconds. */
+#define PAIRS_PER_SECOND 2e10
+#define SECONDS_PER_STEP 5e-7
+
+bool ts_control_continue(ts_control *control, bool caller)
+{
+    const ts_search *search = control->search;
+    if (caller && search->progress != NULL) {
+        double now = ts_seconds();
+        if (now - control->polled >= 0.1) {
+            control->polled = now;
+            double done = 0.0;
+            if (search->deadline > search->started) {
+                done = (now - search->started) / (search->deadline - search->started);
+            } else if (search->work > 0.0) {
+                done = (now - search->started) / search->work; /* of a serial search: a guess */
+            }
+            if (search->progress(search->progress_user, "order", done < 1.0 ? done : 1.0) != 0) {
+                atomic_store(&control->cancelled, true);
+                atomic_store(&control->stop, true);
+            }
+        }
+    }
+    return !atomic_load_explicit(&control->stop, memory_order_relaxed);
+}
+
+/* One independent piece of work: a first tree, or an annealing of one. The price is log2. */
+typedef struct task {
+    const ts_candidate *candidate; /* NULL: anneal the tree in pairs */
+    uint64_t seed;
+    double hot, cold;
+    double seconds; /* by the clock; 0: the budget counts work */
+    ts_budget budget;
+    int32_t *pairs;
+    double price;
+    tensum_status status;
+} task;
+
+typedef struct party {
+    const ts_hypergraph *graph;
+    const ts_search *search;
+    const ts_recipe *recipe;
+    task *tasks;
+} party;
+
+static tensum_status refine(const party *p, task *t, bool anneal)
+{
+    ts_state state = {0};
+    int32_t *scratch = NULL;
+    ts_random random;
+    tensum_status status;
+    ts_random_seed(&random, t->seed ^ UINT64_C(0xa5a5a5a5));
+    TRY(ts_state_create(&state, p->graph));
+    TRY(ts_allocate(2 * (size_t)state.leaves - 1, sizeof *scratch, what, &scratch));
+    ts_state_load(&state, t->pairs);
+    ts_state_refresh(&state, scratch);
+    if (anneal) {
+        /* A tenth is kept for the subtrees. */
+        ts_budget most = t->budget;
+        double part = p->recipe->width > 0 ? 0.9 : 1.0;
+        most.left *= part;
+        most.total *= part;
+        if (most.deadline > 0.0) {
+            most.deadline = most.start + part * (most.deadline - most.start);
+        }
+        double before = most.left, price;
+        TRY(ts_anneal(&state, &p->search->price, t->hot, t->cold, &random, &most, &price));
+        t->budget.left -= before - most.left;
+    }
+    if (p->recipe->width > 0) {
+        bool changed;
+        TRY(ts_reconfigure(&state, &p->search->price, p->recipe->width, &random, &t->budget, &changed));
+    }
+    t->price = ts_state_price(&state, &p->search->price);
+    ts_state_store(&state, scratch, t->pairs);
+done:
+    ts_state_free(&state);
+    ts_free(scratch);
+    return status;
+}
+
+static tensum_status first_tree(const party *p, task *t, bool *found)
+{
+    const ts_candidate *c = t->candidate;
+    double width = 0.0;
+    tensum_status status = TENSUM_OK;
+    switch (c->source) {
+    case TS_FROM_GREEDY:
+        status = ts_greedy(p->graph, 1.0, c->parameter, t->seed, t->pairs);
+        t->budget.left -= 3e-6 * p->graph->tensor_count;
+        break;
+    case TS_FROM_DEGREE:
+    case TS_FROM_FILL:
+        status = ts_eliminate(p->graph, c->source == TS_FROM_FILL ? TS_MINIMUM_FILL : TS_MINIMUM_DEGREE, c->parameter,
+                              t->seed, 0.5 * t->budget.left, t->pairs, NULL, NULL, &width);
+        t->budget.left *= 0.5;
+        break;
+    case TS_FROM_DISSECTION:
+        status = ts_dissect(p->graph, c->parameter, c->outer, t->seed, &t->budget, t->pairs, found);
+        return status;
+    }
+    *found = isfinite(width);
+    return status;
+}
+
+static void work_on(void *argument, int64_t index, int32_t worker)
+{
+    party *p = argument;
+    task *t = &p->tasks[index];
+    bool found = true;
+    t->budget.caller = worker == 0;
+    if (t->seconds > 0.0) {
+        t->budget.start = ts_seconds();
+        t->budget.deadline = fmin(t->budget.start + t->seconds, p->search->deadline);
+    }
+    t->status = TENSUM_OK;
+    if (t->candidate != NULL) {
+        t->status = first_tree(p, t, &found);
+    }
+    if (t->status == TENSUM_OK && found) {
+        t->status = refine(p, t, t->candidate == NULL);
+    }
+    if (!found) {
+        t->price = INFINITY;
+    }
+}
+
+static uint64_t derive(uint64_t seed, uint64_t index)
+{
+    uint64_t x = seed + UINT64_C(0x9e3779b97f4a7c15) * (index + 1);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    return x ^ (x >> 31);
+}
+
+/* Run tasks with `work` for all of them together, or, by the clock, `seconds` from start to end. */
+static tensum_status run(party *p, ts_control *control, int32_t count, double work, double seconds, double *left)
+{
+    int32_t threads = ts_pool_threads(p->search->pool);
+    int32_t turns = (count + threads - 1) / threads; /* tasks that one thread does one after the other */
+    for (int32_t i = 0; i < count; i++) {
+        task *t = &p->tasks[i];
+        t->seconds = seconds / turns;
+        t->budget = (ts_budget){.control = control};
+        t->budget.total = t->budget.left = seconds > 0.0 ? t->seconds : work / count;
+    }
+    ts_pool_run(p->search->pool, count, work_on, p);
+    for (int32_t i = 0; i < count; i++) {
+        if (p->tasks[i].status != TENSUM_OK) {
+            /* The message stayed on the thread that failed. */
+            return ts_fail(p->tasks[i].status, "out of memory in the search for a contraction order");
+        }
+        *left -= p->tasks[i].budget.total - p->tasks[i].budget.left;
+    }
+    return TENSUM_OK;
+}
+
+/* Seconds a run with this price takes, near enough to tell whether a better order is worth looking for. */
+static double predict(const party *p, double price)
+{
+    return exp2(price) / PAIRS_PER_SECOND + SECONDS_PER_STEP * p->graph->tensor_count;
+}
+
+/* Take the tasks' trees into the population (best first), each price once: equal prices are mostly equal trees. */
+static void select_best(party *p, int32_t count, int32_t **population, double *prices, int32_t *size)
+{
+    size_t bytes = 2 * ((size_t)p->graph->tensor_count - 1) * sizeof **population;
+    for (int32_t i = 0; i < count; i++) {
+        const task *t = &p->tasks[i];
+        int32_t at = 0;
+        while (at < *size && prices[at] < t->price - 1e-9) {
+            at++;
+        }
+        if (at == TS_CHAINS || !isfinite(t->price) || (at < *size && fabs(prices[at] - t->price) <= 1e-9)) {
+            continue;
+        }
+        int32_t last = *size < TS_CHAINS ? (*size)++ : TS_CHAINS - 1;
+        int32_t *room = population[last];
+        for (int32_t k = last; k > at; k--) {
+            population[k] = population[k - 1];
+            prices[k] = prices[k - 1];
+        }
+        population[at] = room;
+        prices[at] = t->price;
+        memcpy(room, t->pairs, bytes);
+    }
+}
+
+static tensum_status search_large(party *p, ts_control *control, double *work, int32_t *pairs)
+{
+    const ts_search *search = p->search;
+    const ts_recipe *recipe = p->recipe;
+    int32_t *population[TS_CHAINS] = {NULL}, size = 0;
+    double prices[TS_CHAINS];
+    bool clock = search->deadline > 0.0;
+    double began = ts_seconds(), allowed = *work, spent_before = *work;
+    uint64_t seeds = search->seed;
+    tensum_status status;
+    size_t steps = (size_t)p->graph->tensor_count - 1;
+    int32_t room = TS_MOST_CANDIDATES;
+    TRY(ts_allocate_zero((size_t)room, sizeof *p->tasks, what, &p->tasks));
+    for (int32_t i = 0; i < room; i++) {
+        if (i < recipe->candidate_count || i < TS_CHAINS) {
+            TRY(ts_allocate(2 * steps, sizeof **population, what, &p->tasks[i].pairs));
+        }
+    }
+    for (int32_t i = 0; i < TS_CHAINS; i++) {
+        TRY(ts_allocate(2 * steps, sizeof **population, what, &population[i]));
+    }
+    /* The cheapest candidate comes alone: it may be good enough, and whatever happens there is a tree. */
+    for (int32_t first = 0, end = 1; first < recipe->candidate_count; first = end, end = recipe->candidate_count) {
+        for (int32_t i = first; i < end; i++) {
+            p->tasks[i - first].candidate = &recipe->candidates[i];
+            p->tasks[i - first].seed = derive(seeds, (uint64_t)i);
+        }
+        double share = first == 0 ? 0.05 : 0.2;
+        double seconds = clock ? fmax(1e-3, share * (search->deadline - ts_seconds())) : 0.0;
+        TRY(run(p, control, end - first, share * allowed, seconds, work));
+        select_best(p, end - first, population, prices, &size);
+        double done = clock ? ts_seconds() - began : spent_before - *work;
+        if (size > 0 && predict(p, prices[0]) < search->enough * done) {
+            goto finish;
+        }
+    }
+    int32_t chains = TS_CHAINS;
+    if (clock && ts_pool_threads(search->pool) < chains) {
+        chains = ts_pool_threads(search->pool);
+    }
+    double rest = clock ? search->deadline - ts_seconds() : *work;
+    for (int32_t round = 0; round < 4 && recipe->anneal && size > 0 && rest > 0.0; round++) {
+        static const double heat[TS_CHAINS] = {0.6, 1.0, 2.0, 0.4};
+        double part = rest * (double)(1 << round) / 15.0;
+        for (int32_t i = 0; i < chains; i++) {
+            task *t = &p->tasks[i];
+            t->candidate = NULL;
+            t->seed = derive(seeds, (uint64_t)(100 + 10 * round + i));
+            t->hot = recipe->hot * (round == 0 ? 1.0 : heat[i]);
+            t->cold = recipe->cold;
+            memcpy(t->pairs, population[i < size && round == 0 ? i : 0], 2 * steps * sizeof *pairs);
+        }
+        TRY(run(p, control, chains, part, clock ? part : 0.0, work));
+        select_best(p, chains, population, prices, &size);
+        double done = clock ? ts_seconds() - began : spent_before - *work;
+        if (predict(p, prices[0]) < search->enough * done || atomic_load(&control->stop)) {
+            break;
+        }
+    }
+finish:
+    memcpy(pairs, population[0], 2 * steps * sizeof *pairs);
+done:
+    for (int32_t i = 0; i < room && p->tasks != NULL; i++) {
+        ts_free(p->tasks[i].pairs);
+    }
+    ts_free(p->tasks);
+    for (int32_t i = 0; i < TS_CHAINS; i++) {
+        ts_free(population[i]);
+    }
+    return status;
+}
+
+tensum_status ts_search_connected(const ts_hypergraph *graph, const ts_search *search, const ts_recipe *recipe,
+                                  ts_control *control, double *work, int32_t *pairs)
+{
+    party p = {graph, search, recipe, NULL};
+    double price;
+    int32_t most = recipe->exact ? TS_EXACT_MOST : recipe->width > 0 ? TS_SMALL : 2;
+    if (graph->tensor_count <= most) {
+        *work -= ts_exact_work(graph->tensor_count);
+        return ts_exact_order(graph, &search->price, INFINITY, pairs, &price);
+    }
+    if (recipe->exact) {
+        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "the exact order of %d tensors that hang together cannot be had, "
+                       "at most %d", graph->tensor_count, (int)TS_EXACT_MOST);
+    }
+    return search_large(&p, control, work, pairs);
+}
