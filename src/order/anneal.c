@@ -1,11 +1,14 @@
 #include "order/anneal.h"
 
-#define LUCK 4096 /* prepared random thresholds; a power of two */
+#define LUCK 1024 /* prepared random thresholds; a power of two */
 
 static const char *const what = "annealing of a contraction order";
 
 /* Seconds that one trial takes: what a unit of work is measured in. */
-static double trial_work(const ts_state *state) { return 5e-8 + 0.6e-9 * state->layout.words; }
+static double trial_work(const ts_state *state)
+{
+    return 7e-8 + 1e-9 * state->layout.words + 4e-9 * (state->layout.class_count - 1);
+}
 
 double ts_state_price(const ts_state *state, const ts_price *price)
 {
@@ -136,8 +139,10 @@ tensum_status ts_anneal(ts_state *state, const ts_price *price, double hot, doub
     bool more = true;
     double work = trial_work(state) * (double)n;
     keep_links(state, links);
+    /* The temperature changes about 60 times, but not so often that preparing it would count. */
+    int64_t every = (int64_t)fmax(1.0, fmin(budget->left / work / 60.0, 16.0 + 1e5 / (double)n));
     for (int64_t s = 0; more; s++) {
-        if (s % 16 == 0) {
+        if (s % every == 0) {
             double temperature = hot * pow(cold / hot, ts_budget_used(budget));
             for (int i = 0; i < LUCK; i++) {
                 a.allowed[i] = pow(a.luck[i], temperature);

@@ -181,7 +181,7 @@ tensum_status ts_dissect(const ts_hypergraph *graph, double imbalance, double ou
             }
         }
         ts_hypergraph_free(&part);
-        if (!ts_budget_spend(budget, 1e-6 * pins)) {
+        if (!ts_budget_spend(budget, 1.4e-6 * pins)) {
             *found = false;
             goto done;
         }

@@ -37,7 +37,7 @@ void ts_exact_start(ts_exact *exact, int32_t count)
     memset(exact->outer, 0, sizeof *exact->outer << count);
 }
 
-double ts_exact_work(int32_t count) { return 1e-6 + 0.7e-9 * pow(3.0, count); }
+double ts_exact_work(int32_t count) { return 2e-6 + 1.5e-9 * pow(3.0, count); }
 
 /* table[S] becomes the sum over subsets of S. */
 static void sum_subsets(double *table, int32_t count)

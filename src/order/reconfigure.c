@@ -180,7 +180,7 @@ tensum_status ts_reconfigure(ts_state *state, const ts_price *price, int32_t wid
                 again = *changed = true;
                 unsettle(&w, settled);
             }
-            double work = ts_exact_work(w.frontier_count) + 3e-8 * state->layout.words;
+            double work = ts_exact_work(w.frontier_count) + 8e-8 * state->layout.words;
             if (!ts_budget_spend(budget, work)) {
                 goto done;
             }
