@@ -34,7 +34,8 @@ typedef struct ts_backend {
      * thread-safe, allocate nothing and fill every element of the result. winners is NULL where
      * spec->winner_bytes is 0. ---- */
 
-    /* Bytes of scratch a call may need with `threads` workers. May be NULL: none. */
+    /* Bytes of scratch a call may need with `threads` workers: a bound by the sizes, whatever the strides (a program
+     * asks before it knows those of its inputs). May be NULL: none. */
     size_t (*contract_scratch)(const ts_contract_spec *spec, int32_t threads);
     size_t (*reduce_scratch)(const ts_reduce_spec *spec, int32_t threads);
     size_t (*adjoint_scratch)(const ts_adjoint_spec *spec, int32_t threads);

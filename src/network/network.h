@@ -24,6 +24,11 @@ struct tensum_network {
     int32_t *effective;         /* distinct effective labels per operand, ascending */
 };
 
+/* tensum_network_parse where output_extents [output_rank] give the extents of labels that occur in the output only
+ * (NULL: none are given). */
+tensum_status ts_network_parse_into(const char *expression, int64_t operand_count, const int32_t *ranks,
+                                    const int64_t *const *extents, int32_t output_rank, const int64_t *output_extents,
+                                    tensum_network **network);
 /* Print a label for a message: the character where it is one, else the number. Returns text. */
 const char *ts_label_text(int64_t label, char *text, size_t bytes);
 

@@ -53,18 +53,26 @@ struct tensum_plan {
     ts_value *values;
     ts_step *steps;          /* in execution order */
     int32_t *label_storage;
-    int64_t *public_labels;  /* for tensum_plan_step: labels of each value in memory order */
+    int64_t *public_labels;  /* label_storage in public labels */
     int32_t slice_label_count;
     int32_t *slice_labels;   /* label numbers; the first varies slowest */
     int64_t slice_total;     /* number of slices */
     bool scalar_output;      /* the output has exactly one element */
+    bool too_large;          /* sizes exceed 2^62 bytes: costs are right, no program can be made */
     double tc, sc, rw;
     uint64_t value_bytes, keep_bytes, gradient_bytes; /* arena sizes; gradient includes kept values, cotangents, winners */
 };
 
-/* The public label order number -> stride table of a tensor passed to a run: the stride of each effective label of
- * operand `index` (operand_count for the output), summed over repeated modes. strides[] has one entry per raw mode. */
-void ts_operand_label_strides(const tensum_network *network, int64_t index, const int64_t *raw_strides,
-                              int64_t *label_strides);
+/* The extent of a label as an operand of the plan sees it. */
+static inline int64_t ts_plan_extent(const tensum_plan *plan, int32_t label)
+{
+    return plan->network->label_extents[label];
+}
+
+/* Does backward of this plan trace one path instead of keeping winners and cotangents? */
+static inline bool ts_plan_traces(const tensum_plan *plan)
+{
+    return plan->scalar_output && tensum_semiring_selective(plan->algebra.semiring) != 0;
+}
 
 #endif

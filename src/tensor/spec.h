@@ -63,9 +63,10 @@ typedef struct ts_adjoint_spec {
     uint8_t winner_bytes;
 } ts_adjoint_spec;
 
-/* Gradient of a reduce step: d[kept, sum] from g[kept]; kept modes with a == 0 (broadcast) are summed by the same
- * positional tree and have d == 0. `winners` for selective semirings, a and c values for log_sum_exp.
- * Modes: kept, then sum, both canonical. */
+/* Gradient of a reduce step: d[kept, sum] from g[kept]; kept modes with d == 0 are those that the operand lacks
+ * (the step broadcasts over them): they are summed by the same positional tree. (a == 0 alone means nothing: an operand
+ * may have zero strides.) `winners` for selective semirings, a and c values for log_sum_exp; NULL for sum_product.
+ * Modes: kept, then sum, both canonical. For sum_product the algebra's dtype is complex or a float. */
 typedef struct ts_reduce_adjoint_spec {
     ts_algebra algebra;
     int32_t kept_count, sum_count;

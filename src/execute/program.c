@@ -1,0 +1,204 @@
+#include <inttypes.h>
+#include <math.h>
+
+#include "execute/workspace.h"
+#include "plan/arena.h"
+
+static int64_t aligned(int64_t bytes) { return (bytes + TS_ARENA_ALIGNMENT - 1) / TS_ARENA_ALIGNMENT * TS_ARENA_ALIGNMENT; }
+
+/* Scratch and mode room that the steps need, by specs for compact operands. */
+static tensum_status measure_steps(const tensum_program *program, ts_compiled *compiled)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_plan *plan = program->plan;
+    const ts_backend *backend = program->backend;
+    int32_t threads = tensum_context_threads(program->context);
+    ts_strides strides = {0};
+    ts_mode *modes = NULL;
+    for (int32_t s = 0; s < plan->step_count; s++) {
+        int32_t count = ts_step_modes(&plan->steps[s]);
+        compiled->most_modes = count > compiled->most_modes ? count : compiled->most_modes;
+    }
+    TRY(ts_allocate((size_t)plan->value_count, sizeof *strides.first, "program", &strides.first));
+    TRY(ts_allocate(ts_strides_total(plan), sizeof *strides.strides, "program", &strides.strides));
+    TRY(ts_allocate((size_t)compiled->most_modes, sizeof *modes, "program", &modes));
+    ts_strides_start(plan, &strides);
+    for (int32_t s = 0; s < plan->step_count; s++) {
+        const ts_step *step = &plan->steps[s];
+        size_t bytes = 0;
+        if (step->kind == TS_STEP_CONTRACT) {
+            ts_contract_spec spec;
+            ts_contract_spec_build(plan, &strides, step, NULL, modes, &spec);
+            spec.winner_bytes = step->winner_bytes;
+            bytes = backend->contract_scratch != NULL ? backend->contract_scratch(&spec, threads) : 0;
+            for (int side = 0; side < 2 && (program->modes & TENSUM_GRADIENT) != 0; side++) {
+                size_t more = 0;
+                if (plan->algebra.semiring == TENSUM_SUM_PRODUCT) {
+                    ts_adjoint_contract_build(plan, &strides, step, side, NULL, NULL, modes, &spec);
+                    more = backend->contract_scratch != NULL ? backend->contract_scratch(&spec, threads) : 0;
+                } else if (backend->adjoint_scratch != NULL) {
+                    ts_adjoint_spec adjoint;
+                    ts_adjoint_spec_build(plan, &strides, step, side, NULL, NULL, NULL, modes, &adjoint);
+                    more = backend->adjoint_scratch(&adjoint, threads);
+                }
+                bytes = more > bytes ? more : bytes;
+            }
+        } else if (step->kind == TS_STEP_REDUCE && backend->reduce_scratch != NULL) {
+            ts_reduce_spec spec;
+            ts_reduce_spec_build(plan, &strides, step, NULL, modes, &spec);
+            spec.winner_bytes = step->winner_bytes;
+            bytes = backend->reduce_scratch(&spec, threads);
+        }
+        compiled->scratch_bytes = bytes > compiled->scratch_bytes ? bytes : compiled->scratch_bytes;
+    }
+done:
+    ts_free(strides.first);
+    ts_free(strides.strides);
+    ts_free(modes);
+    return status;
+}
+
+static tensum_status compile(tensum_program *program)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_plan *plan = program->plan;
+    ts_compiled *compiled = NULL;
+    int64_t n = plan->network->operand_count, elements = 1;
+    size_t bytes = tensum_dtype_bytes(plan->algebra.dtype);
+    size_t real_bytes = tensum_dtype_bytes(tensum_dtype_gradient(plan->algebra.dtype));
+    TRY(ts_allocate_zero(1, sizeof *compiled, "program", &compiled));
+    compiled->keeps = (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0;
+    for (int64_t m = plan->network->offsets[n]; m < plan->network->offsets[n + 1]; m++) {
+        elements *= plan->network->raw_extents[m];
+    }
+    compiled->output_elements = elements;
+    uint64_t arena = (program->modes & TENSUM_GRADIENT) != 0 ? plan->gradient_bytes
+                     : compiled->keeps                       ? plan->keep_bytes
+                                                             : plan->value_bytes;
+    int64_t end = aligned((int64_t)arena);
+    if (compiled->keeps) {
+        compiled->total_offset = end;
+        end += aligned(elements * (int64_t)bytes);
+        if (plan->slice_total > 1) {
+            compiled->partial_offset = end;
+            end += aligned(elements * (int64_t)bytes);
+            compiled->slice_offset = end;
+            end += aligned(elements * (int64_t)sizeof(int64_t));
+        }
+        if ((program->modes & TENSUM_GRADIENT) != 0) {
+            compiled->seed_offset = end;
+            end += aligned(elements * (int64_t)real_bytes);
+        }
+    }
+    TRY(measure_steps(program, compiled));
+    compiled->scratch_offset = end;
+    end += aligned((int64_t)compiled->scratch_bytes);
+    program->workspace_bytes = (size_t)(end > 0 ? end : TS_ARENA_ALIGNMENT);
+    program->compiled = compiled;
+    compiled = NULL;
+done:
+    ts_free(compiled);
+    return status;
+}
+
+static tensum_status check_modes(const tensum_program *program)
+{
+    const tensum_plan *plan = program->plan;
+    unsigned have = program->backend->supports(plan->algebra.semiring, plan->algebra.dtype);
+    unsigned missing = program->modes & ~have;
+    if (program->modes == 0 || program->modes > (TENSUM_VALUE | TENSUM_WINNERS | TENSUM_GRADIENT | TENSUM_DECODE)) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "program modes are %#x", program->modes);
+    }
+    if (missing != 0) {
+        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "%s over %s on %s has no %s",
+                       tensum_semiring_name(plan->algebra.semiring), tensum_dtype_name(plan->algebra.dtype),
+                       program->backend->name,
+                       missing & TENSUM_VALUE      ? "values"
+                       : missing & TENSUM_WINNERS  ? "winners"
+                       : missing & TENSUM_GRADIENT ? "gradients"
+                                                   : "assignments");
+    }
+    if ((program->modes & TENSUM_WINNERS) != 0) {
+        if (plan->step_count != 1) {
+            return ts_fail(TENSUM_STATUS_UNSUPPORTED,
+                           "winners need an expression of one step, this plan has %d: use decode or gradients",
+                           (int)plan->step_count);
+        }
+        if (plan->slice_total != 1) {
+            return ts_fail(TENSUM_STATUS_UNSUPPORTED, "winners of a sliced plan: use decode or gradients");
+        }
+    }
+    if (plan->too_large) {
+        return ts_fail(TENSUM_STATUS_MEMORY_LIMIT,
+                       "this order needs a tensor of 2^%.1f elements: find a better order or slice labels", plan->sc);
+    }
+    return TENSUM_OK;
+}
+
+tensum_status tensum_program_create(tensum_plan *plan, tensum_context *context, const tensum_program_options *options,
+                                    tensum_program **out)
+{
+    tensum_status status = TENSUM_OK;
+    tensum_program *program = NULL;
+    tensum_program_options defaults = TENSUM_PROGRAM_OPTIONS_INIT;
+    if (plan == NULL || out == NULL || (options != NULL && options->size < sizeof *options)) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT,
+                       "tensum_program_create: plan or program is NULL or options->size is not set");
+    }
+    if (options == NULL) {
+        options = &defaults;
+    }
+    const ts_backend *backend = ts_backend_find(options->device.kind);
+    if (backend == NULL || options->device.index < 0 || options->device.index >= backend->device_count()) {
+        return ts_fail(TENSUM_STATUS_NO_DEVICE, "device %d of kind %s does not exist", (int)options->device.index,
+                       options->device.kind == TENSUM_CUDA ? "cuda" : backend != NULL ? backend->name : "unknown");
+    }
+    TRY(ts_allocate_zero(1, sizeof *program, "program", &program));
+    atomic_init(&program->references, 1);
+    program->plan = tensum_plan_retain(plan);
+    program->context = tensum_context_retain(context);
+    program->backend = backend;
+    program->device = options->device;
+    program->modes = options->modes != 0 ? options->modes : TENSUM_VALUE;
+    program->check = options->check != 0;
+    TRY(check_modes(program));
+    if (backend->program_create != NULL) {
+        TRY(backend->program_create(program, &program->compiled));
+        program->workspace_bytes = backend->program_workspace_bytes(program, program->compiled);
+    } else {
+        TRY(compile(program));
+    }
+    *out = program;
+    program = NULL;
+done:
+    tensum_program_release(program);
+    return status;
+}
+
+tensum_program *tensum_program_retain(tensum_program *program)
+{
+    if (program != NULL) {
+        atomic_fetch_add(&program->references, 1);
+    }
+    return program;
+}
+
+void tensum_program_release(tensum_program *program)
+{
+    if (program == NULL || atomic_fetch_sub(&program->references, 1) != 1) {
+        return;
+    }
+    if (program->backend->program_destroy != NULL) {
+        if (program->compiled != NULL) {
+            program->backend->program_destroy(program->compiled);
+        }
+    } else {
+        ts_free(program->compiled);
+    }
+    tensum_plan_release(program->plan);
+    tensum_context_release(program->context);
+    ts_free(program);
+}
+
+tensum_plan *tensum_program_plan(const tensum_program *program) { return program->plan; }
+size_t tensum_program_workspace_bytes(const tensum_program *program) { return program->workspace_bytes; }

@@ -1,0 +1,295 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "algebra/element.h"
+#include "execute/workspace.h"
+
+
+
+
+
+bool ts_tensor_range(const tensum_tensor *tensor, uintptr_t *first, uintptr_t *last)
+{
+    int64_t bytes = (int64_t)tensum_dtype_bytes(tensor->dtype), low = 0, high = 0, compact = 1;
+    for (int32_t i = tensor->rank - 1; i >= 0; i--) {
+        int64_t extent = tensor->extents[i];
+        int64_t stride = tensor->strides != NULL ? tensor->strides[i] : compact;
+        if (extent == 0) {
+            return false;
+        }
+        compact *= extent;
+        if (stride > 0) {
+            high += (extent - 1) * stride;
+        } else {
+            low += (extent - 1) * stride;
+        }
+    }
+    *first = (uintptr_t)tensor->data + (uintptr_t)(low * bytes);
+    *last = (uintptr_t)tensor->data + (uintptr_t)((high + 1) * bytes);
+    return true;
+}
+
+static size_t alignment_of(tensum_dtype dtype)
+{
+    switch (dtype) {
+    case TENSUM_C64:
+    case TENSUM_VC64:
+        return 4;
+    case TENSUM_C128:
+    case TENSUM_VC128:
+        return 8;
+    default:
+        return tensum_dtype_bytes(dtype);
+    }
+}
+
+/* Device, dtype, rank, extents, alignment of one tensor; `name` as in "operand 3". */
+static tensum_status check_tensor(const tensum_program *program, const char *name, const tensum_tensor *tensor,
+                                  tensum_dtype dtype, int64_t index)
+{
+    const tensum_network *network = program->plan->network;
+    int64_t first = network->offsets[index], rank = network->offsets[index + 1] - first;
+    bool empty = 0;
+    if (tensor->dtype != dtype) {
+        const char *given = tensum_dtype_name(tensor->dtype);
+        return ts_fail(TENSUM_STATUS_DTYPE_MISMATCH, "%s has dtype %s, expected %s", name, given ? given : "(unknown)",
+                       tensum_dtype_name(dtype));
+    }
+    if (tensor->rank != rank || (rank > 0 && tensor->extents == NULL)) {
+        return ts_fail(TENSUM_STATUS_SHAPE_MISMATCH, "%s has rank %d, expected %" PRId64, name, (int)tensor->rank, rank);
+    }
+    for (int64_t m = 0; m < rank; m++) {
+        if (tensor->extents[m] != network->raw_extents[first + m]) {
+            return ts_fail(TENSUM_STATUS_SHAPE_MISMATCH, "%s has extent %" PRId64 " in mode %" PRId64 ", expected %" PRId64, name,
+                           tensor->extents[m], m, network->raw_extents[first + m]);
+        }
+        empty = empty || tensor->extents[m] == 0;
+    }
+    if (tensor->data == NULL && !empty) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s has no data", name);
+    }
+    if ((uintptr_t)tensor->data % alignment_of(dtype) != 0) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s: data is not aligned to %zu bytes", name, alignment_of(dtype));
+    }
+    return TENSUM_OK;
+}
+
+static uint64_t magnitude(int64_t x) { return x < 0 ? 0 - (uint64_t)x : (uint64_t)x; }
+
+/* Two different positions of a result must not share memory: by ascending stride, each step must clear the span of the
+ * smaller ones. */
+static tensum_status check_target(const char *name, const tensum_tensor *tensor)
+{
+    uint64_t span = 0;
+    int32_t order[64], count = 0;
+    if (tensor->strides == NULL) {
+        return TENSUM_OK;
+    }
+    for (int32_t i = 0; i < tensor->rank; i++) {
+        if (tensor->extents[i] == 0) {
+            return TENSUM_OK;
+        }
+        if (tensor->extents[i] == 1) {
+            continue;
+        }
+        if (count == 64) {
+            return ts_fail(TENSUM_STATUS_UNSUPPORTED, "%s has more than 64 modes of extent other than 1", name);
+        }
+        int32_t j = count++;
+        for (; j > 0 && magnitude(tensor->strides[order[j - 1]]) > magnitude(tensor->strides[i]); j--) {
+            order[j] = order[j - 1];
+        }
+        order[j] = i;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        uint64_t stride = magnitude(tensor->strides[order[i]]);
+        if (stride <= span) {
+            return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s: stride %" PRId64 " of mode %d makes elements overlap", name,
+                           tensor->strides[order[i]], (int)order[i]);
+        }
+        span += stride * (uint64_t)(tensor->extents[order[i]] - 1);
+    }
+    return TENSUM_OK;
+}
+
+static tensum_status check_apart(const char *name, const tensum_tensor *target, const tensum_tensor *others, int64_t count,
+                                 const char *other_name)
+{
+    uintptr_t first, last, other_first, other_last;
+    if (!ts_tensor_range(target, &first, &last)) {
+        return TENSUM_OK;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (others[i].data != NULL && &others[i] != target && ts_tensor_range(&others[i], &other_first, &other_last) &&
+            first < other_last && other_first < last) {
+            return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s overlaps %s %" PRId64 " in memory", name, other_name, i);
+        }
+    }
+    return TENSUM_OK;
+}
+
+static tensum_status check_results(const tensum_program *program, const tensum_run_arguments *arguments)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_network *network = program->plan->network;
+    int64_t n = network->operand_count;
+    tensum_dtype dtype = program->plan->algebra.dtype, real = tensum_dtype_gradient(dtype);
+    char name[64];
+    if (arguments->output != NULL) {
+        TRY(check_tensor(program, "the output", arguments->output, dtype, n));
+        TRY(check_target("the output", arguments->output));
+        TRY(check_apart("the output", arguments->output, arguments->inputs, n, "operand"));
+    }
+    if (arguments->winners != NULL) {
+        tensum_dtype kind = arguments->winners->dtype;
+        if (kind != TENSUM_I32 && kind != TENSUM_I64) {
+            status = ts_fail(TENSUM_STATUS_DTYPE_MISMATCH, "winners have dtype %s, expected i32 or i64",
+                             tensum_dtype_name(kind) ? tensum_dtype_name(kind) : "(unknown)");
+            goto done;
+        }
+        if (kind == TENSUM_I32 && program->plan->steps[0].winner_bytes == 8) {
+            status = ts_fail(TENSUM_STATUS_DTYPE_MISMATCH, "the sum has more than 2^31 terms: winners must be i64");
+            goto done;
+        }
+        TRY(check_tensor(program, "the winners", arguments->winners, kind, n));
+        TRY(check_target("the winners", arguments->winners));
+        TRY(check_apart("the winners", arguments->winners, arguments->inputs, n, "operand"));
+        if (arguments->output != NULL) {
+            TRY(check_apart("the winners", arguments->winners, arguments->output, 1, "output"));
+        }
+    }
+    if (arguments->cotangent != NULL) {
+        TRY(check_tensor(program, "the cotangent", arguments->cotangent, real, n));
+    }
+    for (int64_t i = 0; arguments->gradients != NULL && i < n; i++) {
+        const tensum_tensor *gradient = &arguments->gradients[i];
+        if (gradient->data == NULL) {
+            continue;
+        }
+        snprintf(name, sizeof name, "the gradient of operand %" PRId64, i);
+        TRY(check_tensor(program, name, gradient, real, i));
+        TRY(check_target(name, gradient));
+        TRY(check_apart(name, gradient, arguments->inputs, n, "operand"));
+        if (arguments->cotangent != NULL) {
+            TRY(check_apart(name, gradient, arguments->cotangent, 1, "cotangent"));
+        }
+        if (arguments->output != NULL) {
+            TRY(check_apart(name, gradient, arguments->output, 1, "output"));
+        }
+        for (int64_t j = 0; j < i; j++) {
+            if (arguments->gradients[j].data != NULL) {
+                TRY(check_apart(name, gradient, &arguments->gradients[j], 1, "an earlier gradient"));
+            }
+        }
+    }
+done:
+    return status;
+}
+
+tensum_status ts_validate_run(const tensum_program *program, const tensum_run_arguments *arguments)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_plan *plan = program->plan;
+    int64_t n = plan->network->operand_count;
+    char name[64];
+    if (arguments->size < sizeof *arguments) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "run arguments: size is %zu, expected %zu", arguments->size,
+                       sizeof *arguments);
+    }
+    if (n > 0 && arguments->inputs == NULL) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "run arguments: inputs is NULL");
+    }
+    bool value = arguments->output != NULL, winners = arguments->winners != NULL;
+    bool gradient = arguments->gradients != NULL, decode = arguments->assignments != NULL;
+    if ((winners && !(program->modes & TENSUM_WINNERS)) || (gradient && !(program->modes & TENSUM_GRADIENT)) ||
+        (decode && !(program->modes & TENSUM_DECODE))) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "the program was not compiled for the %s asked for",
+                       winners && !(program->modes & TENSUM_WINNERS)    ? "winners"
+                       : gradient && !(program->modes & TENSUM_GRADIENT) ? "gradients"
+                                                                         : "assignments");
+    }
+    if (!value && !gradient && !decode) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "nothing to compute: output, gradients and assignments are NULL");
+    }
+    if (arguments->accumulate && (winners || gradient || decode || !value)) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "accumulate is for values only");
+    }
+    int64_t count = arguments->slice_count < 0 ? plan->slice_total - arguments->slice_first : arguments->slice_count;
+    if (arguments->slice_first < 0 || arguments->slice_first > plan->slice_total || count < 0 ||
+        count > plan->slice_total - arguments->slice_first) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "slices %" PRId64 " .. %" PRId64 " of %" PRId64, arguments->slice_first,
+                       arguments->slice_first + count, plan->slice_total);
+    }
+    if ((gradient || decode) && count != plan->slice_total) {
+        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "gradients and assignments need all slices in one run");
+    }
+    if (arguments->position_count < 0) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "position_count is %" PRId64, arguments->position_count);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "operand %" PRId64, i);
+        TRY(check_tensor(program, name, &arguments->inputs[i], plan->algebra.dtype, i));
+    }
+    TRY(check_results(program, arguments));
+done:
+    return status;
+}
+
+/* ---- domains ---- */
+
+static tensum_status check_operand(ts_algebra algebra, const tensum_tensor *tensor, int64_t operand)
+{
+    int64_t index[64] = {0}, total = 1, compact = 1, strides[64], extents[64];
+    int32_t rank = 0;
+    size_t bytes = tensum_dtype_bytes(tensor->dtype);
+    for (int32_t i = 0; i < tensor->rank; i++) {
+        total *= tensor->extents[i];
+    }
+    for (int32_t i = tensor->rank - 1; i >= 0; i--) { /* innermost first */
+        int64_t stride = tensor->strides != NULL ? tensor->strides[i] : compact;
+        compact *= tensor->extents[i];
+        if (tensor->extents[i] != 1 && rank < 64) {
+            strides[rank] = stride;
+            extents[rank++] = tensor->extents[i];
+        }
+    }
+    const char *data = tensor->data;
+    for (int64_t done = 0; done < total;) {
+        int64_t run = rank > 0 ? extents[0] : 1, stride = rank > 0 ? strides[0] * (int64_t)bytes : 0;
+        for (int64_t i = 0; i < run; i++) {
+            if (!ts_in_domain(algebra, data + i * stride)) {
+                char text[64];
+                return ts_fail(TENSUM_STATUS_DOMAIN, "operand %" PRId64 ", element %" PRId64 " (row-major): %s is outside the domain of %s over %s",
+                               operand, done + i, ts_format_element(algebra.dtype, data + i * stride, text, sizeof text),
+                               tensum_semiring_name(algebra.semiring), tensum_dtype_name(algebra.dtype));
+            }
+        }
+        done += run;
+        for (int32_t m = 1; m < rank; m++) {
+            data += strides[m] * (int64_t)bytes;
+            if (++index[m] < extents[m]) {
+                break;
+            }
+            data -= strides[m] * extents[m] * (int64_t)bytes;
+            index[m] = 0;
+        }
+    }
+    return TENSUM_OK;
+}
+
+tensum_status ts_check_domain(ts_algebra algebra, const tensum_tensor *inputs, int64_t count)
+{
+    bool plus = algebra.semiring == TENSUM_MAX_PLUS || algebra.semiring == TENSUM_MIN_PLUS;
+    bool times = algebra.semiring == TENSUM_MAX_TIMES || algebra.semiring == TENSUM_MIN_TIMES;
+    bool integer = algebra.dtype == TENSUM_I16 || algebra.dtype == TENSUM_I32 || algebra.dtype == TENSUM_I64;
+    if (!times && !(plus && integer) && algebra.semiring != TENSUM_SUM_PRODUCT_MOD && algebra.dtype != TENSUM_BOOL) {
+        return TENSUM_OK; /* every value is inside */
+    }
+    for (int64_t i = 0; i < count; i++) {
+        tensum_status status = check_operand(algebra, &inputs[i], i);
+        if (status != TENSUM_OK) {
+            return status;
+        }
+    }
+    return TENSUM_OK;
+}

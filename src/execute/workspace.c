@@ -1,0 +1,152 @@
+#include "execute/workspace.h"
+
+static tensum_status allocate_strides(const tensum_plan *plan, ts_strides *strides)
+{
+    tensum_status status = ts_allocate((size_t)plan->value_count, sizeof(int64_t), "workspace", &strides->first);
+    if (status == TENSUM_OK) {
+        status = ts_allocate(ts_strides_total(plan), sizeof(int64_t), "workspace", &strides->strides);
+    }
+    if (status == TENSUM_OK) {
+        ts_strides_start(plan, strides);
+    }
+    return status;
+}
+
+static tensum_status take_memory(tensum_workspace *workspace, const tensum_workspace_options *options)
+{
+    size_t bytes = workspace->program->workspace_bytes;
+    workspace->stream = options->stream;
+    if (options->memory != NULL) {
+        if ((uintptr_t)options->memory % 128 != 0) {
+            return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "workspace memory is not aligned to 128 bytes");
+        }
+        workspace->memory = options->memory;
+        return TENSUM_OK;
+    }
+    if (options->allocator == NULL) {
+        workspace->default_allocator = true;
+        workspace->owned = true;
+        tensum_status status = ts_allocate_aligned(bytes, "workspace", &workspace->memory);
+        workspace->owned = status == TENSUM_OK;
+        return status;
+    }
+    workspace->allocator = *options->allocator;
+    workspace->memory = workspace->allocator.alloc(workspace->allocator.user, bytes, 128, workspace->stream);
+    if (workspace->memory == NULL) {
+        return ts_fail(TENSUM_STATUS_OUT_OF_MEMORY, "out of memory: the caller's allocator gave no %zu bytes", bytes);
+    }
+    workspace->owned = true;
+    return TENSUM_OK;
+}
+
+/* Room for the bookkeeping of a step backend. */
+static tensum_status prepare(tensum_workspace *workspace)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_program *program = workspace->program;
+    const tensum_plan *plan = program->plan;
+    const ts_compiled *compiled = program->compiled;
+    static const char what[] = "workspace";
+    size_t n = (size_t)plan->network->operand_count, slices = (size_t)plan->slice_label_count;
+    size_t rank = (size_t)plan->values[n].rank;
+    int64_t modes = 0;
+    TRY(allocate_strides(plan, &workspace->strides));
+    TRY(ts_allocate_zero((n + 1) * slices, sizeof(int64_t), what, &workspace->slice_strides));
+    TRY(ts_allocate_zero(slices, sizeof(int64_t), what, &workspace->compact_slices));
+    TRY(ts_allocate_zero(slices, sizeof(int64_t), what, &workspace->target_slices));
+    TRY(ts_allocate_zero(slices, sizeof(int64_t), what, &workspace->coordinates));
+    TRY(ts_allocate_zero(rank, sizeof(int64_t), what, &workspace->compact_strides));
+    TRY(ts_allocate_zero(rank, sizeof(int64_t), what, &workspace->winner_strides));
+    if ((program->modes & TENSUM_GRADIENT) != 0) {
+        TRY(allocate_strides(plan, &workspace->gradient));
+        TRY(ts_allocate_zero(n * slices, sizeof(int64_t), what, &workspace->gradient_slices));
+        TRY(ts_allocate_zero((size_t)plan->value_count, 1, what, &workspace->wanted));
+    }
+    if (compiled->keeps) {
+        TRY(ts_allocate_zero((size_t)plan->network->label_count, sizeof(int64_t), what, &workspace->assignment));
+        TRY(ts_allocate_zero((size_t)plan->value_count, sizeof(double), what, &workspace->cotangent));
+    }
+    TRY(ts_allocate_zero((size_t)plan->step_count, sizeof *workspace->forward, what, &workspace->forward));
+    TRY(ts_allocate_zero((size_t)plan->step_count, sizeof(int64_t), what, &workspace->first_mode));
+    TRY(ts_allocate_zero((size_t)plan->value_count, sizeof(char *), what, &workspace->base));
+    for (int32_t s = 0; s < plan->step_count; s++) {
+        workspace->first_mode[s] = modes;
+        modes += ts_step_modes(&plan->steps[s]);
+    }
+    TRY(ts_allocate_zero((size_t)modes, sizeof(ts_mode), what, &workspace->modes));
+    TRY(ts_allocate_zero((size_t)compiled->most_modes + 1, sizeof(ts_mode), what, &workspace->spare_modes));
+    ts_label_strides(plan, (int64_t)n, NULL, workspace->compact_strides, workspace->compact_slices);
+    for (int32_t v = 0; v < plan->value_count; v++) {
+        const ts_value *value = &plan->values[v];
+        if (value->place == TS_PLACE_ARENA) {
+            workspace->base[v] = workspace->memory + (compiled->keeps ? value->keep_offset : value->value_offset);
+        }
+    }
+done:
+    return status;
+}
+
+tensum_status tensum_workspace_create(tensum_program *program, const tensum_workspace_options *options,
+                                      tensum_workspace **out)
+{
+    tensum_status status = TENSUM_OK;
+    tensum_workspace *workspace = NULL;
+    tensum_workspace_options defaults = TENSUM_WORKSPACE_OPTIONS_INIT;
+    if (program == NULL || out == NULL || (options != NULL && options->size < sizeof *options)) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT,
+                       "tensum_workspace_create: program or workspace is NULL or options->size is not set");
+    }
+    if (options == NULL) {
+        options = &defaults;
+    }
+    TRY(ts_allocate_zero(1, sizeof *workspace, "workspace", &workspace));
+    workspace->program = tensum_program_retain(program);
+    if (program->backend->workspace_create != NULL) {
+        TRY(program->backend->workspace_create(program, program->compiled, options, &workspace->state));
+    } else {
+        TRY(take_memory(workspace, options));
+        TRY(prepare(workspace));
+    }
+    *out = workspace;
+    workspace = NULL;
+done:
+    tensum_workspace_release(workspace);
+    return status;
+}
+
+void tensum_workspace_release(tensum_workspace *workspace)
+{
+    if (workspace == NULL) {
+        return;
+    }
+    if (workspace->state != NULL) {
+        workspace->program->backend->workspace_destroy(workspace->state);
+    }
+    if (workspace->owned && workspace->default_allocator) {
+        ts_free(workspace->memory);
+    } else if (workspace->owned) {
+        workspace->allocator.free(workspace->allocator.user, workspace->memory, workspace->program->workspace_bytes,
+                                  workspace->stream);
+    }
+    ts_free(workspace->strides.first);
+    ts_free(workspace->strides.strides);
+    ts_free(workspace->gradient.first);
+    ts_free(workspace->gradient.strides);
+    ts_free(workspace->slice_strides);
+    ts_free(workspace->compact_slices);
+    ts_free(workspace->target_slices);
+    ts_free(workspace->gradient_slices);
+    ts_free(workspace->compact_strides);
+    ts_free(workspace->winner_strides);
+    ts_free(workspace->forward);
+    ts_free(workspace->first_mode);
+    ts_free(workspace->modes);
+    ts_free(workspace->spare_modes);
+    ts_free(workspace->base);
+    ts_free(workspace->coordinates);
+    ts_free(workspace->assignment);
+    ts_free(workspace->cotangent);
+    ts_free(workspace->wanted);
+    tensum_program_release(workspace->program);
+    ts_free(workspace);
+}
