@@ -135,7 +135,9 @@ static tensum_status reduce_step(ts_builder *builder, int32_t a, int32_t c, cons
     tensum_status status = TENSUM_OK;
     int32_t lists[2 * MOST_LABELS], sum = 0;
     ts_step *step = new_step(builder, a < 0 ? TS_STEP_ONE : TS_STEP_REDUCE, a, -1, c, varies);
-    memcpy(lists, c_labels, (size_t)c_count * sizeof *lists);
+    for (int32_t i = 0; i < c_count; i++) {
+        lists[i] = c_labels[i];
+    }
     for (int32_t i = 0; i < a_count; i++) {
         if (!contains(c_labels, c_count, a_labels[i])) {
             lists[c_count + sum++] = a_labels[i];
