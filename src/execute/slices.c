@@ -1,5 +1,5 @@
 /* Slices of kept runs: telling them apart, and their share of the cotangent. */
-#include "backend/reference/pairs.h"
+#include "algebra/sums.h"
 #include "execute/workspace.h"
 
 /* Take the slice's share into the total: total <- total (+) partial, elementwise over the output of the slice, noting
@@ -7,7 +7,7 @@
 void ts_absorb_slice(ts_running *running, char *total, const int64_t *t, const char *partial, int64_t *slice_of)
 {
     const tensum_plan *plan = running->plan;
-    const ts_reference_pair *pair = ts_reference_pair_of(plan->algebra.semiring, plan->algebra.dtype);
+    const ts_pair *pair = ts_pair_of(plan->algebra.semiring, plan->algebra.dtype);
     int64_t n = plan->network->operand_count;
     const ts_value *output = &plan->values[n];
     const int64_t *c = running->workspace->compact_strides;
@@ -20,7 +20,7 @@ void ts_absorb_slice(ts_running *running, char *total, const int64_t *t, const c
             at_compact += rest % extent * c[i];
             rest /= extent;
         }
-        ts_reference_sum sum = {.modulus = plan->algebra.modulus};
+        ts_sum sum = {.modulus = plan->algebra.modulus};
         char *target = total + at_total * bytes;
         if (slice_of[at_compact] < 0) {
             memcpy(target, partial + at_compact * bytes, (size_t)bytes);
@@ -43,7 +43,7 @@ void ts_make_seed(ts_running *running, const char *total, const int64_t *t)
     const tensum_plan *plan = running->plan;
     tensum_workspace *workspace = running->workspace;
     const ts_compiled *compiled = running->compiled;
-    const ts_reference_pair *pair = ts_reference_pair_of(plan->algebra.semiring, plan->algebra.dtype);
+    const ts_pair *pair = ts_pair_of(plan->algebra.semiring, plan->algebra.dtype);
     int64_t n = plan->network->operand_count;
     const ts_value *output = &plan->values[n];
     tensum_dtype real = tensum_dtype_gradient(plan->algebra.dtype);

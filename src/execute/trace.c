@@ -1,4 +1,4 @@
-#include "backend/reference/pairs.h"
+#include "algebra/sums.h"
 #include "execute/workspace.h"
 
 /* The offset of a value's element at the labels assigned so far; labels of the step's sum count as 0. */
@@ -14,13 +14,13 @@ static int64_t offset_of(const ts_running *running, const ts_strides *strides, i
 }
 
 /* The winner of one row of a step, by the rule of every kernel: first best, index 0 if all are zero, -1 if empty. */
-static int64_t scan_row(const ts_running *running, const ts_step *step, const ts_reference_pair *pair, const char *x,
+static int64_t scan_row(const ts_running *running, const ts_step *step, const ts_pair *pair, const char *x,
                         const char *y)
 {
     const tensum_plan *plan = running->plan;
     int64_t bytes = (int64_t)tensum_dtype_bytes(plan->algebra.dtype), index[64] = {0};
     ts_mode *modes = running->workspace->spare_modes;
-    ts_reference_sum sum = {.modulus = plan->algebra.modulus};
+    ts_sum sum = {.modulus = plan->algebra.modulus};
     ts_element ignored;
     int32_t count = step->sum_count;
     for (int32_t i = 0; i < count; i++) {
@@ -119,7 +119,7 @@ tensum_status ts_trace(ts_running *running, int64_t position, const double *seed
     tensum_workspace *workspace = running->workspace;
     const tensum_plan *plan = running->plan;
     const tensum_network *network = plan->network;
-    const ts_reference_pair *pair = ts_reference_pair_of(plan->algebra.semiring, plan->algebra.dtype);
+    const ts_pair *pair = ts_pair_of(plan->algebra.semiring, plan->algebra.dtype);
     int64_t bytes = (int64_t)tensum_dtype_bytes(plan->algebra.dtype), n = network->operand_count;
     memset(workspace->assignment, 0, (size_t)network->label_count * sizeof *workspace->assignment);
     for (int64_t m = network->offsets[n + 1] - 1; m >= network->offsets[n]; m--) {

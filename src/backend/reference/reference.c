@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "backend/backend.h"
-#include "backend/reference/pairs.h"
+#include "algebra/sums.h"
 #include "backend/reference/tree_sum.h"
 
 typedef struct position {
@@ -72,7 +72,7 @@ static tensum_status query(int32_t index, tensum_device_info *info)
 static tensum_status contract(const ts_contract_spec *spec, const void *a, const void *b, void *c, void *winners,
                               const ts_run *run)
 {
-    const ts_reference_pair *pair = ts_reference_pair_of(spec->algebra.semiring, spec->algebra.dtype);
+    const ts_pair *pair = ts_pair_of(spec->algebra.semiring, spec->algebra.dtype);
     size_t bytes = tensum_dtype_bytes(spec->algebra.dtype);
     const ts_mode *left = spec->modes + spec->batch_count, *right = left + spec->left_count,
                   *sum = right + spec->right_count;
@@ -81,7 +81,7 @@ static tensum_status contract(const ts_contract_spec *spec, const void *a, const
         for (int64_t l = 0; l < spec->left; l++) {
             for (int64_t r = 0; r < spec->right; r++) {
                 position p, q;
-                ts_reference_sum total = {.modulus = spec->algebra.modulus,
+                ts_sum total = {.modulus = spec->algebra.modulus,
                                           .conjugate_a = spec->conjugate_a,
                                           .conjugate_b = spec->conjugate_b};
                 zero_position(&p);
@@ -103,12 +103,12 @@ static tensum_status contract(const ts_contract_spec *spec, const void *a, const
 
 static tensum_status reduce(const ts_reduce_spec *spec, const void *a, void *c, void *winners, const ts_run *run)
 {
-    const ts_reference_pair *pair = ts_reference_pair_of(spec->algebra.semiring, spec->algebra.dtype);
+    const ts_pair *pair = ts_pair_of(spec->algebra.semiring, spec->algebra.dtype);
     size_t bytes = tensum_dtype_bytes(spec->algebra.dtype);
     (void)run;
     for (int64_t i = 0; i < spec->kept; i++) {
         position p, q;
-        ts_reference_sum total = {.modulus = spec->algebra.modulus};
+        ts_sum total = {.modulus = spec->algebra.modulus};
         zero_position(&p);
         advance(&p, spec->modes, spec->kept_count, i);
         char *target = (char *)(uintptr_t)at(c, p.c, bytes);
@@ -150,7 +150,7 @@ static double weight(double term, double total) { return total == -TS_INFINITY_F
 static tensum_status adjoint(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c,
                              const void *winners, const void *g, void *d, const ts_run *run)
 {
-    const ts_reference_pair *pair = ts_reference_pair_of(spec->algebra.semiring, spec->algebra.dtype);
+    const ts_pair *pair = ts_pair_of(spec->algebra.semiring, spec->algebra.dtype);
     size_t bytes = tensum_dtype_bytes(spec->algebra.dtype);
     tensum_dtype real = tensum_dtype_gradient(spec->algebra.dtype);
     const ts_mode *left = spec->modes + spec->batch_count, *right = left + spec->left_count,
@@ -211,7 +211,7 @@ static void put_complex(void *d, int64_t index, tensum_dtype dtype, ts_c128 valu
 static tensum_status reduce_adjoint(const ts_reduce_adjoint_spec *spec, const void *a, const void *c,
                                     const void *winners, const void *g, void *d, const ts_run *run)
 {
-    const ts_reference_pair *pair = ts_reference_pair_of(spec->algebra.semiring, spec->algebra.dtype);
+    const ts_pair *pair = ts_pair_of(spec->algebra.semiring, spec->algebra.dtype);
     size_t bytes = tensum_dtype_bytes(spec->algebra.dtype);
     tensum_dtype real = tensum_dtype_gradient(spec->algebra.dtype);
     bool complex = real == TENSUM_C64 || real == TENSUM_C128;

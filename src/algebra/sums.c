@@ -1,4 +1,4 @@
-#include "backend/reference/pairs.h"
+#include "algebra/sums.h"
 
 #undef bool /* the dtype of that name must survive macro expansion; the type is _Bool here */
 
@@ -16,7 +16,7 @@
 
 /* ---- selective: the first best term ---- */
 #define SELECTIVE(s, a, m, d)                                                                            \
-    static void feed_##s##_##d(ts_reference_sum *sum, const void *x, const void *y)                      \
+    static void feed_##s##_##d(ts_sum *sum, const void *x, const void *y)                      \
     {                                                                                                    \
         ts_c_##d term = LOAD(d, x);                                                                      \
         if (y != NULL) {                                                                                 \
@@ -28,7 +28,7 @@
         }                                                                                                \
         sum->terms++;                                                                                    \
     }                                                                                                    \
-    static void end_##s##_##d(ts_reference_sum *sum, void *c, _Bool accumulate)                           \
+    static void end_##s##_##d(ts_sum *sum, void *c, _Bool accumulate)                           \
     {                                                                                                    \
         ts_c_##d zero = ts_zero_##a##_##m##_##d();                                                       \
         ts_c_##d value = sum->terms == 0 ? zero : ts_finish_##a##_##m##_##d(sum->as.M_##d);              \
@@ -46,18 +46,18 @@ static ts_c64 narrow_c64(ts_c128 x) { return (ts_c64){(float)x.re, (float)x.im};
 static ts_c128 narrow_c128(ts_c128 x) { return x; }
 
 #define FLOAT_SUM(s, a, m, d)                                                                            \
-    static void feed_##s##_##d(ts_reference_sum *sum, const void *x, const void *y)                      \
+    static void feed_##s##_##d(ts_sum *sum, const void *x, const void *y)                      \
     {                                                                                                    \
         sum->as.f64 += (double)LOAD(d, x) * (y != NULL ? (double)LOAD(d, y) : 1.0);                      \
         sum->terms++;                                                                                    \
     }                                                                                                    \
-    static void end_##s##_##d(ts_reference_sum *sum, void *c, _Bool accumulate)                           \
+    static void end_##s##_##d(ts_sum *sum, void *c, _Bool accumulate)                           \
     {                                                                                                    \
         double value = sum->as.f64 + (accumulate ? (double)LOAD(d, c) : 0.0);                            \
         *(ts_s_##d *)c = ts_store_##d((ts_c_##d)value + (ts_c_##d)0);                                    \
     }
 #define COMPLEX_SUM(s, a, m, d)                                                                          \
-    static void feed_##s##_##d(ts_reference_sum *sum, const void *x, const void *y)                      \
+    static void feed_##s##_##d(ts_sum *sum, const void *x, const void *y)                      \
     {                                                                                                    \
         ts_c128 term = widen_##d(LOAD(d, x));                                                            \
         term = sum->conjugate_a ? ts_conjugate_c128(term) : term;                                        \
@@ -68,7 +68,7 @@ static ts_c128 narrow_c128(ts_c128 x) { return x; }
         sum->as.c128 = ts_add_sum_c128(sum->as.c128, term, 0);                                           \
         sum->terms++;                                                                                    \
     }                                                                                                    \
-    static void end_##s##_##d(ts_reference_sum *sum, void *c, _Bool accumulate)                           \
+    static void end_##s##_##d(ts_sum *sum, void *c, _Bool accumulate)                           \
     {                                                                                                    \
         ts_c128 value = sum->as.c128;                                                                    \
         if (accumulate) {                                                                                \
@@ -78,7 +78,7 @@ static ts_c128 narrow_c128(ts_c128 x) { return x; }
     }
 /* Exact additions in the type itself: integers, residues, parities; value and count. */
 #define EXACT_SUM(s, a, m, d)                                                                            \
-    static void feed_##s##_##d(ts_reference_sum *sum, const void *x, const void *y)                      \
+    static void feed_##s##_##d(ts_sum *sum, const void *x, const void *y)                      \
     {                                                                                                    \
         ts_c_##d term = LOAD(d, x);                                                                      \
         if (y != NULL) {                                                                                 \
@@ -87,7 +87,7 @@ static ts_c128 narrow_c128(ts_c128 x) { return x; }
         sum->as.M_##d = sum->terms == 0 ? term : ts_add_##a##_##d(sum->as.M_##d, term, sum->modulus);    \
         sum->terms++;                                                                                    \
     }                                                                                                    \
-    static void end_##s##_##d(ts_reference_sum *sum, void *c, _Bool accumulate)                           \
+    static void end_##s##_##d(ts_sum *sum, void *c, _Bool accumulate)                           \
     {                                                                                                    \
         ts_c_##d value = sum->terms == 0 ? ts_zero_##a##_##m##_##d() : sum->as.M_##d;                    \
         if (accumulate) {                                                                                \
@@ -97,7 +97,7 @@ static ts_c128 narrow_c128(ts_c128 x) { return x; }
     }
 
 /* ---- log of a sum of exponentials, by the running maximum ---- */
-static void feed_exponential(ts_reference_sum *sum, double term)
+static void feed_exponential(ts_sum *sum, double term)
 {
     double high = sum->as.lse.high;
     if (sum->terms++ == 0) {
@@ -114,7 +114,7 @@ static void feed_exponential(ts_reference_sum *sum, double term)
         sum->as.lse.sum += exp(term - high);
     }
 }
-static double end_exponential(const ts_reference_sum *sum)
+static double end_exponential(const ts_sum *sum)
 {
     double high = sum->as.lse.high;
     if (sum->terms == 0) {
@@ -123,14 +123,14 @@ static double end_exponential(const ts_reference_sum *sum)
     return high != high || high == TS_INFINITY_F64 || high == -TS_INFINITY_F64 ? high : high + log(sum->as.lse.sum);
 }
 #define LSE_SUM(s, a, m, d)                                                                              \
-    static void feed_##s##_##d(ts_reference_sum *sum, const void *x, const void *y)                      \
+    static void feed_##s##_##d(ts_sum *sum, const void *x, const void *y)                      \
     {                                                                                                    \
         feed_exponential(sum, (double)LOAD(d, x) + (y != NULL ? (double)LOAD(d, y) : 0.0));              \
     }                                                                                                    \
-    static void end_##s##_##d(ts_reference_sum *sum, void *c, _Bool accumulate)                           \
+    static void end_##s##_##d(ts_sum *sum, void *c, _Bool accumulate)                           \
     {                                                                                                    \
         if (accumulate) {                                                                                \
-            ts_reference_sum both = {0};                                                                 \
+            ts_sum both = {0};                                                                 \
             feed_exponential(&both, end_exponential(sum));                                               \
             feed_exponential(&both, (double)LOAD(d, c));                                                 \
             *sum = both;                                                                                 \
@@ -185,13 +185,13 @@ enum {
 #undef TENSUM_SEMIRING
 };
 
-static const ts_reference_pair pairs[TENSUM_SEMIRING_COUNT][TENSUM_DTYPE_COUNT] = {
+static const ts_pair pairs[TENSUM_SEMIRING_COUNT][TENSUM_DTYPE_COUNT] = {
 #define TS_PAIR(s, a, m, sel, d) [SEMIRING_##s][DTYPE_##d] = {feed_##s##_##d, end_##s##_##d, real_##d},
 #include "algebra/pairs.def"
 };
 
-const ts_reference_pair *ts_reference_pair_of(tensum_semiring semiring, tensum_dtype dtype)
+const ts_pair *ts_pair_of(tensum_semiring semiring, tensum_dtype dtype)
 {
-    const ts_reference_pair *pair = &pairs[semiring][dtype];
+    const ts_pair *pair = &pairs[semiring][dtype];
     return pair->feed != NULL ? pair : NULL;
 }

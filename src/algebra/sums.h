@@ -1,12 +1,12 @@
-/* Element-wise machinery of the oracle: one table row per (semiring, dtype), everything else is loops over it. */
-#ifndef TS_BACKEND_REFERENCE_PAIRS_H
-#define TS_BACKEND_REFERENCE_PAIRS_H
+/* Sums of terms, one element at a time, for every (semiring, dtype): what the oracle, traces and checks are made of. */
+#ifndef TS_ALGEBRA_SUMS_H
+#define TS_ALGEBRA_SUMS_H
 
 #include "algebra/element.h"
-#include "tensor/spec.h"
+#include "algebra/algebra.h"
 
 /* A sum under way. Sums of floats are held in double, so that the oracle's error is that of one rounding. */
-typedef struct ts_reference_sum {
+typedef struct ts_sum {
     union {
         float f16, bf16, f32;
         double f64;
@@ -25,18 +25,18 @@ typedef struct ts_reference_sum {
     int64_t winner; /* position of the selected term */
     int64_t modulus;
     bool conjugate_a, conjugate_b;
-} ts_reference_sum;
+} ts_sum;
 
-typedef struct ts_reference_pair {
+typedef struct ts_pair {
     /* Add the term a (*) b, or a alone where b is NULL. A sum starts zeroed but for modulus and conjugates. */
-    void (*feed)(ts_reference_sum *sum, const void *a, const void *b);
+    void (*feed)(ts_sum *sum, const void *a, const void *b);
     /* Store the sum (0 of the semiring if there were no terms), added to what is there where `accumulate`. */
-    void (*end)(ts_reference_sum *sum, void *c, bool accumulate);
+    void (*end)(ts_sum *sum, void *c, bool accumulate);
     /* Element to double, for the coefficients of gradients. */
     double (*real)(const void *element);
-} ts_reference_pair;
+} ts_pair;
 
 /* NULL if there is no such pair. */
-const ts_reference_pair *ts_reference_pair_of(tensum_semiring semiring, tensum_dtype dtype);
+const ts_pair *ts_pair_of(tensum_semiring semiring, tensum_dtype dtype);
 
 #endif
