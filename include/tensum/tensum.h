@@ -467,6 +467,153 @@ TENSUM_API tensum_status tensum_device_query(tensum_device device, tensum_device
 /** Read "cpu", "reference", "cuda" or "cuda:1". INVALID_ARGUMENT says what was expected. */
 TENSUM_API tensum_status tensum_device_parse(const char *text, tensum_device *device);
 
+/* ------------------------------------------------------------------- files */
+
+/* Readers take "-" for standard input, gzip by its magic bytes, CRLF and files of untrusted origin. They return IO
+ * where a file cannot be read and MALFORMED with "file:line:column: ..., expected ..." where it is not what it
+ * should be. Writers take "-" for standard output; any other file appears whole, by rename, or not at all. */
+
+/** Host tensors by name. Immutable, reference counted. */
+typedef struct tensum_arrays tensum_arrays;
+
+/** Read one .npy file (named after the file), the members of a .npz archive or the .npy files of a folder, the last
+ *  two in natural order of names ("arr_2" before "arr_10"). NumPy's 8-bit and unsigned integers are widened to the
+ *  next signed dtype; objects, text and dates are UNSUPPORTED. */
+TENSUM_API tensum_status tensum_arrays_read(const char *path, tensum_arrays **arrays);
+TENSUM_API tensum_arrays *tensum_arrays_retain(tensum_arrays *arrays);
+TENSUM_API void tensum_arrays_release(tensum_arrays *arrays);
+TENSUM_API int64_t tensum_arrays_count(const tensum_arrays *arrays);
+/** Name and tensor of an array, borrowed; NULL when out of range. Tensors may be strided (Fortran order). */
+TENSUM_API const char *tensum_arrays_name(const tensum_arrays *arrays, int64_t index);
+TENSUM_API const tensum_tensor *tensum_arrays_tensor(const tensum_arrays *arrays, int64_t index);
+/** Write host tensors: a .npz archive if `path` ends in ".npz" (names[i] is the member's name, without ".npy"),
+ *  else one tensor as .npy (`names` may be NULL). bf16 is written as f32, vc64 and vc128 as records
+ *  (value, count). */
+TENSUM_API tensum_status tensum_arrays_write(const char *path, int64_t count, const char *const *names,
+                                             const tensum_tensor *tensors);
+/** to <- from, elementwise with C's conversions, for host tensors of equal extents and any strides. Complex to real
+ *  and a number to or from (value, count) are UNSUPPORTED; a number becomes the value with count 1. */
+TENSUM_API tensum_status tensum_convert(const tensum_tensor *from, const tensum_tensor *to);
+
+/** What a network file holds: a network, an order, or both. Immutable, reference counted. */
+typedef struct tensum_file tensum_file;
+
+typedef struct tensum_file_options {
+    size_t size;
+    const char *format;          /**< a name of tensum_file_format_name(); NULL: found out from the content */
+    const char *tree;            /**< name of the order where a file holds several; NULL: the file's preferred one */
+    int64_t extent;              /**< extent of labels that nothing else gives one for; 0: that is an error */
+    const tensum_arrays *arrays; /**< operands in the order of the network: they give extents too; may be NULL */
+    tensum_network *network;     /**< the network that a file with an order only belongs to; may be NULL */
+} tensum_file_options;
+#define TENSUM_FILE_OPTIONS_INIT {sizeof(tensum_file_options), NULL, NULL, 0, NULL, NULL}
+
+/** Names of the formats and a line for people, in the order of the table; NULL past the end. */
+TENSUM_API const char *tensum_file_format_name(int index);
+TENSUM_API const char *tensum_file_format_summary(int index);
+/** 1 if the format can be written, else 0. */
+TENSUM_API int tensum_file_format_writable(int index);
+/** Read a network file. `options` may be NULL. Thread-safe. */
+TENSUM_API tensum_status tensum_file_read(const char *path, const tensum_file_options *options, tensum_file **file);
+TENSUM_API tensum_file *tensum_file_retain(tensum_file *file);
+TENSUM_API void tensum_file_release(tensum_file *file);
+/** The network, the order, the name of the format; borrowed. The first two are NULL where the file has none. */
+TENSUM_API tensum_network *tensum_file_network(const tensum_file *file);
+TENSUM_API tensum_tree *tensum_file_tree(const tensum_file *file);
+TENSUM_API const char *tensum_file_format(const tensum_file *file);
+/** Number of labels whose extent is options->extent because nothing else gave one. */
+TENSUM_API int64_t tensum_file_assumed_extents(const tensum_file *file);
+/** Text of a label as the file has it (borrowed); NULL if it is the number itself. */
+TENSUM_API const char *tensum_file_label(const tensum_file *file, int64_t label);
+/** Write a network and an order (either may be NULL where the format allows it). `names` gives the text of labels and
+ *  may be NULL; so may `format`: the project's own. */
+TENSUM_API tensum_status tensum_file_write(const char *path, const char *format, tensum_network *network,
+                                           tensum_tree *tree, const tensum_file *names);
+/** Write a text file by rename; "-" is standard output. */
+TENSUM_API tensum_status tensum_text_write(const char *path, const char *text);
+
+/* ---------------------------------------------------------------- problems */
+
+/** A question about a file, as a network over the semiring that the question needs. Immutable, reference counted. */
+typedef struct tensum_problem tensum_problem;
+
+typedef struct tensum_problem_options {
+    size_t size;
+    const char *front_end; /**< a name of tensum_front_end_name(); NULL: by the file's name, then its content */
+    const char *question;  /**< what is asked where a file allows several questions ("mis" of a graph); NULL: default */
+    const char *task;      /**< "map", "pr", "mar", ...: see tensum_front_end_tasks(); NULL: the first of them */
+    const char *evidence;  /**< evidence file; NULL: none */
+    const char *query;     /**< query file; NULL: none */
+    int semiring;          /**< a tensum_semiring that the task can be computed in; < 0: the front end's choice */
+    int dtype;             /**< a tensum_dtype; < 0: the front end's choice */
+    int64_t count;         /**< how many answers, for tasks that give several; 0: the front end's choice */
+    const char *const *settings; /**< "name=value" strings of the front end's own, ended by NULL; may be NULL */
+} tensum_problem_options;
+#define TENSUM_PROBLEM_OPTIONS_INIT {sizeof(tensum_problem_options), NULL, NULL, NULL, NULL, NULL, -1, -1, 0, NULL}
+
+/** Names of the front ends, a line for people, their tasks and questions (separated by blanks); NULL past the end. */
+TENSUM_API const char *tensum_front_end_name(int index);
+TENSUM_API const char *tensum_front_end_summary(int index);
+TENSUM_API const char *tensum_front_end_tasks(int index);
+TENSUM_API const char *tensum_front_end_questions(int index);
+
+/** Read a file and set the problem up. `options` may be NULL. Thread-safe. */
+TENSUM_API tensum_status tensum_problem_read(const char *path, const tensum_problem_options *options,
+                                             tensum_problem **problem);
+TENSUM_API tensum_problem *tensum_problem_retain(tensum_problem *problem);
+TENSUM_API void tensum_problem_release(tensum_problem *problem);
+/** The network, its inputs ([operand_count], host memory), all borrowed; semiring and dtype they are meant for. */
+TENSUM_API tensum_network *tensum_problem_network(const tensum_problem *problem);
+TENSUM_API const tensum_tensor *tensum_problem_inputs(const tensum_problem *problem);
+TENSUM_API tensum_semiring tensum_problem_semiring(const tensum_problem *problem);
+TENSUM_API tensum_dtype tensum_problem_dtype(const tensum_problem *problem);
+/** Conventions used (sense, offset, base of indices, ...), for people; "" if there is nothing to say. Borrowed. */
+TENSUM_API const char *tensum_problem_note(const tensum_problem *problem);
+
+typedef struct tensum_solve_options {
+    size_t size;
+    tensum_context *context;           /**< may be NULL: one thread */
+    tensum_device device;
+    const tensum_order_options *order; /**< may be NULL; memory_limit and element_bytes are set from the below */
+    tensum_tree *tree;                 /**< a given order; NULL: search */
+    uint64_t memory_limit;             /**< bytes for intermediates; 0: none */
+    tensum_progress progress;          /**< may be NULL */
+    void *progress_user;
+} tensum_solve_options;
+#define TENSUM_SOLVE_OPTIONS_INIT {sizeof(tensum_solve_options), NULL, {TENSUM_CPU, 0}, NULL, NULL, 0, NULL, NULL}
+
+/** Order and plan without running; seconds of the search in *order_seconds (may be NULL). */
+TENSUM_API tensum_status tensum_problem_plan(tensum_problem *problem, const tensum_solve_options *options,
+                                             tensum_plan **plan, double *order_seconds);
+
+/** The answer in the user's terms. Immutable; owned by the caller. */
+typedef struct tensum_answer tensum_answer;
+
+/** Order, plan, run and translate. `options` may be NULL. An assignment is scored against the file's own tables before
+ *  it is handed out. INFEASIBLE if no assignment exists. Thread-safe. */
+TENSUM_API tensum_status tensum_problem_solve(tensum_problem *problem, const tensum_solve_options *options,
+                                              tensum_answer **answer);
+TENSUM_API void tensum_answer_release(tensum_answer *answer);
+/** "value" or "log10_value": what the number below is. */
+TENSUM_API const char *tensum_answer_value_name(const tensum_answer *answer);
+/** The value as a double, and as text: exact where the answer is an integer of any length. Borrowed. */
+TENSUM_API double tensum_answer_value(const tensum_answer *answer);
+TENSUM_API const char *tensum_answer_value_text(const tensum_answer *answer);
+/** Number of assignments, their length, and one of them (borrowed; NULL when out of range). */
+TENSUM_API int64_t tensum_answer_assignment_count(const tensum_answer *answer);
+TENSUM_API int64_t tensum_answer_variable_count(const tensum_answer *answer);
+TENSUM_API const int64_t *tensum_answer_assignment(const tensum_answer *answer, int64_t index);
+/** Number of values that come with the assignments or in place of them (best-k), borrowed array; 0 if there are none. */
+TENSUM_API int64_t tensum_answer_values(const tensum_answer *answer, const double **values);
+/** Marginals: number of variables; those of variable v are probabilities[offsets[v] .. offsets[v+1]). 0 if none. */
+TENSUM_API int64_t tensum_answer_marginals(const tensum_answer *answer, const int64_t **offsets,
+                                           const double **probabilities);
+/** The answer in the file format of its field, ending in a newline. Borrowed. */
+TENSUM_API const char *tensum_answer_text(const tensum_answer *answer);
+/** Cost of the plan, seconds spent on the order and on the run. Out pointers may be NULL. */
+TENSUM_API tensum_status tensum_answer_cost(const tensum_answer *answer, tensum_cost *cost, double *order_seconds,
+                                            double *run_seconds);
+
 #ifdef __cplusplus
 }
 #endif
