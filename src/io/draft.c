@@ -225,3 +225,8 @@ tensum_status ts_draft_slice(ts_draft *draft, int64_t label)
     draft->slice_count += status == TENSUM_OK;
     return status;
 }
+
+int64_t ts_draft_implied_leaves(const ts_draft *draft)
+{
+    return draft->step_count == 0 ? 1 : draft->step_offsets[draft->step_count] - draft->step_count + 1;
+}

@@ -25,6 +25,7 @@ typedef struct ts_draft_label {
 
 typedef struct ts_draft {
     bool has_network, has_tree;
+    bool linear; /* the steps are positions in the shrinking list, not ids */
     int64_t operand_count;
     int64_t *offsets; /* [operand_count + 1] once an operand has been begun */
     int64_t *modes;   /* labels of all operands */
@@ -64,6 +65,9 @@ tensum_status ts_draft_step(ts_draft *draft);
 tensum_status ts_draft_child(ts_draft *draft, int64_t id);
 tensum_status ts_draft_slice(ts_draft *draft, int64_t label);
 
+/* Leaves that steps reduce to one result: every step replaces its operands by one. */
+int64_t ts_draft_implied_leaves(const ts_draft *draft);
+
 /* Shared by the JSON formats. A label is an integer, or a string where `text` is set. */
 tensum_status ts_json_label(const ts_json *json, const ts_json_value *value, ts_draft *draft, int64_t *label);
 /* [[label, ...], ...] as operands; [label, ...] as the output. */
@@ -74,9 +78,8 @@ tensum_status ts_json_sizes(const ts_json *json, const ts_json_value *value, boo
 /* A tree of {"isleaf": true, "tensorindex": k} and {"isleaf": false, "args": [...]}; leaves from 0 or from 1. */
 tensum_status ts_json_nested_tree(const ts_json *json, const ts_json_value *value, int64_t leaf_count,
                                   ts_draft *draft);
-/* A list of steps, SSA or linear; `leaf_count` < 0: as many as the steps imply. Fails at the step that is wrong. */
-tensum_status ts_json_path(const ts_json *json, const ts_json_value *value, bool ssa, int64_t leaf_count,
-                           ts_draft *draft);
+/* A list of steps, linear or SSA. What the ids mean is checked when the tree is made. */
+tensum_status ts_json_path(const ts_json *json, const ts_json_value *value, bool linear, ts_draft *draft);
 /* An einsum expression "ab,bc->ac" at a JSON string; the shapes come from elsewhere. */
 tensum_status ts_json_expression(const ts_json *json, const ts_json_value *value, ts_draft *draft);
 
@@ -90,10 +93,24 @@ typedef struct ts_writing {
 /* Text of a label for writers: as a JSON value (a quoted string where it has text, else the number). */
 void ts_write_label(const ts_writing *writing, int64_t label, ts_text *text);
 void ts_write_labels(const ts_writing *writing, const int64_t *labels, int64_t count, ts_text *text);
+/* {"label": extent, ...} of all labels. */
+void ts_write_sizes(const ts_writing *writing, ts_text *text);
+/* [[0, 1], ...] in SSA form. */
+void ts_write_steps(const ts_writing *writing, ts_text *text);
 /* Fail unless the parts that a format needs are there. */
 tensum_status ts_write_needs(const ts_writing *writing, const char *format, bool network, bool tree);
 /* The tree as nested JSON with eins, leaves counted from `base`. */
 tensum_status ts_write_nested_tree(const ts_writing *writing, int64_t base, ts_text *text);
+
+/* Label numbers that each value of a tree has: the inputs' distinct ones, then per step those that the output or a
+ * tensor outside the subtree still needs. */
+typedef struct ts_result_labels {
+    int64_t *offsets; /* [leaf_count + step_count + 1] */
+    int32_t *labels;
+} ts_result_labels;
+tensum_status ts_result_labels_create(const tensum_network *network, const tensum_tree *tree,
+                                      ts_result_labels *results);
+void ts_result_labels_free(ts_result_labels *results);
 
 typedef struct ts_format {
     const char *name;

@@ -1,6 +1,4 @@
 /* Pieces that several JSON formats share. */
-#include <stdio.h>
-
 #include "io/formats.h"
 
 tensum_status ts_json_label(const ts_json *json, const ts_json_value *value, ts_draft *draft, int64_t *label)
@@ -130,7 +128,7 @@ tensum_status ts_json_nested_tree(const ts_json *json, const ts_json_value *root
     while (pending != NULL || depth != 0) {
         if (pending != NULL) {
             const ts_json_value *member;
-            bool leaf;
+            bool leaf = false;
             TRY(node_kind(json, pending, &leaf));
             if (!leaf) {
                 TRY(ts_json_need(json, pending, "args", TS_JSON_ARRAY, &member));
@@ -188,79 +186,31 @@ done:
 
 /* ---- paths ---- */
 
-tensum_status ts_json_path(const ts_json *json, const ts_json_value *value, bool ssa, int64_t leaf_count,
-                           ts_draft *draft)
+tensum_status ts_json_path(const ts_json *json, const ts_json_value *value, bool linear, ts_draft *draft)
 {
     tensum_status status = TENSUM_OK;
-    int64_t *positions = NULL, *ids = NULL, total = 0, step = 0;
     TRY(ts_json_expect(json, value, TS_JSON_ARRAY, "a path"));
-    const ts_json_value *v = ts_json_first(json, value);
-    if (v != NULL && v->kind == TS_JSON_STRING && strcmp(ts_json_string(json, v), "einsum_path") == 0) {
-        v = ts_json_next(json, v); /* NumPy puts this word in front */
+    const ts_json_value *step = ts_json_first(json, value);
+    if (step != NULL && step->kind == TS_JSON_STRING && strcmp(ts_json_string(json, step), "einsum_path") == 0) {
+        step = ts_json_next(json, step); /* NumPy puts this word in front */
     }
-    const ts_json_value *first = v;
-    int64_t step_count = 0;
-    for (; v != NULL; v = ts_json_next(json, v), step_count++) {
-        TRY(ts_json_expect(json, v, TS_JSON_ARRAY, "a step of the path"));
-        if (v->count == 0) {
-            status = ts_json_fail(json, v, "step %lld has no operands", (long long)step_count);
+    for (; step != NULL; step = ts_json_next(json, step)) {
+        TRY(ts_json_expect(json, step, TS_JSON_ARRAY, "a step of the path"));
+        if (step->count == 0) {
+            status = ts_json_fail(json, step, "expected operands in step %lld", (long long)draft->step_count);
             goto done;
         }
-        total += v->count;
-    }
-    int64_t implied = total - step_count + 1; /* every step replaces its operands by one */
-    if (leaf_count >= 0 && implied != leaf_count) {
-        status = ts_json_fail(json, value, "the path reduces %lld tensors to one, expected %lld", (long long)implied,
-                              (long long)leaf_count);
-        goto done;
-    }
-    leaf_count = implied;
-    /* Live ids. For linear paths a list from which positions are removed; the paths of files are short enough for
-     * that to be quadratic only in memory moves. */
-    TRY(ts_allocate((size_t)(leaf_count + step_count), sizeof *ids, "a path", &ids));
-    TRY(ts_allocate((size_t)total, sizeof *positions, "a path", &positions));
-    int64_t live = leaf_count;
-    for (int64_t i = 0; i < leaf_count + step_count; i++) {
-        ids[i] = i;
-    }
-    for (v = first; v != NULL; v = ts_json_next(json, v), step++) {
-        int64_t count = 0;
         TRY(ts_draft_step(draft));
-        for (const ts_json_value *o = ts_json_first(json, v); o != NULL; o = ts_json_next(json, o), count++) {
-            int64_t bound = ssa ? leaf_count + step : live, position;
-            char what[80];
-            snprintf(what, sizeof what, "%s of step %lld", ssa ? "an id" : "a position", (long long)step);
-            TRY(ts_json_integer(json, o, what, 0, bound - 1, &position));
-            if (ids[position] < 0) {
-                status = ts_json_fail(json, o, "step %lld uses %s %lld a second time", (long long)step,
-                                      ssa ? "id" : "position", (long long)position);
-                goto done;
-            }
-            TRY(ts_draft_child(draft, ids[position]));
-            ids[position] = -1;
-            positions[count] = position;
-        }
-        if (!ssa) {
-            int64_t kept = 0;
-            int64_t lowest = positions[0];
-            for (int64_t i = 1; i < count; i++) {
-                lowest = ts_min64(lowest, positions[i]);
-            }
-            kept = lowest;
-            for (int64_t i = lowest; i < live; i++) {
-                if (ids[i] >= 0) {
-                    ids[kept++] = ids[i];
-                }
-            }
-            ids[kept] = leaf_count + step;
-            live = kept + 1;
+        for (const ts_json_value *v = ts_json_first(json, step); v != NULL; v = ts_json_next(json, v)) {
+            int64_t id;
+            TRY(ts_json_integer(json, v, linear ? "a position" : "an id", 0, INT64_MAX, &id));
+            TRY(ts_draft_child(draft, id));
         }
     }
-    draft->leaf_count = leaf_count;
+    draft->leaf_count = ts_draft_implied_leaves(draft);
+    draft->linear = linear;
     draft->has_tree = true;
 done:
-    ts_free(positions);
-    ts_free(ids);
     return status;
 }
 
