@@ -1,0 +1,117 @@
+/* What the subcommands share. The command uses the public header only. */
+#ifndef TENSUM_CLI_COMMAND_H
+#define TENSUM_CLI_COMMAND_H
+
+#include <argp.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <tensum/tensum.h>
+
+enum { /* exit statuses */
+    EXIT_DONE = 0,
+    EXIT_INFEASIBLE = 1,
+    EXIT_USAGE = 2,
+    EXIT_INPUT = 3,
+    EXIT_MEMORY = 4,
+    EXIT_OTHER = 5
+};
+
+typedef struct subcommand {
+    const char *name;
+    const char *summary;
+    const char *arguments; /* "MODEL" */
+    const char *details;   /* more for --help and the manual: paragraphs, examples */
+    const struct argp_option *options; /* its own */
+    bool shared;           /* takes the shared options too */
+    int (*run)(const struct subcommand *command, int argc, char **argv);
+} subcommand;
+
+/* The table, ended by NULL. */
+extern const subcommand *const commands[];
+
+/* ---- options that all working commands have ---- */
+
+typedef struct shared_options {
+    int semiring, dtype;      /* -1: not given */
+    const char *order;        /* method, file, or "file" for the order in the network's file; NULL: not given */
+    const char *minimize;
+    const char *save_order;   /* file; NULL: not wanted */
+    double time_limit, work;  /* 0: none; < 0: default */
+    uint64_t memory_limit;    /* bytes; 0: none */
+    int threads;              /* 0: all */
+    uint64_t seed;
+    tensum_device device;
+    bool json, dry_run;
+} shared_options;
+
+extern const struct argp_option shared_option_table[];
+/* Child parser for struct argp_child; its input is a shared_options. */
+extern const struct argp shared_argp;
+void shared_options_init(shared_options *options);
+/* Parse a command line with the command's own parser; `input` is handed to it, `shared` to the shared parser
+ * (NULL if the command takes none). Exits with EXIT_USAGE on wrong use. */
+void parse_command_line(const subcommand *command, argp_parser_t parser, void *input, shared_options *shared, int argc,
+                        char **argv);
+
+/* Numbers from the command line; argp_error with what was expected. */
+int64_t parse_integer(struct argp_state *state, const char *option, const char *text, int64_t lowest, int64_t highest);
+double parse_real(struct argp_state *state, const char *option, const char *text, double lowest);
+/* "4GiB", "500M", "1e9": bytes. */
+uint64_t parse_bytes(struct argp_state *state, const char *option, const char *text);
+/* Nearest of the names, NULL if none is near. */
+const char *nearest_name(const char *name, const char *const *names, size_t count);
+/* Name of a file ends in one of these. */
+bool ends_with(const char *text, const char *end);
+
+/* ---- running ---- */
+
+/* Print "tensum: message" with the library's last error and give the exit status. */
+int report_failure(tensum_status status);
+/* Progress for the library: a bar on stderr where that is a terminal, after a second; non-zero after Ctrl-C. */
+int show_progress(void *user, const char *stage, double done);
+/* Take the bar away. */
+void end_progress(void);
+/* Make Ctrl-C ask for an end. */
+void catch_interrupts(void);
+double seconds_now(void);
+void *allocate_or_exit(size_t count, size_t bytes);
+
+/* Find or read the order of a network: tree given in a file, by method, or by default the file's own.
+ * *seconds is the time of the search. */
+tensum_status find_order(const shared_options *shared, tensum_network *network, tensum_tree *file_tree,
+                         tensum_context *context, size_t element_bytes, tensum_tree **tree, double *seconds);
+void fill_order_options(const shared_options *shared, tensum_order_options *options);
+/* true if --order names a file that holds a tree; then *tree is read for the network. */
+tensum_status read_given_order(const shared_options *shared, tensum_network *network, tensum_tree **tree);
+
+/* ---- printing ---- */
+
+/* A JSON object on stdout, one key after the other. */
+typedef struct json_object {
+    bool begun;
+} json_object;
+void json_begin(json_object *object);
+void json_key(json_object *object, const char *key);
+void json_string(json_object *object, const char *key, const char *value);
+/* Not finite: null, and KEY_text tells which. */
+void json_real(json_object *object, const char *key, double value);
+void json_integer(json_object *object, const char *key, int64_t value);
+void json_end(json_object *object);
+void print_json_string(const char *value);
+/* The shortest decimal that reads back as the same double. */
+const char *format_real(double value, char text[32]);
+const char *format_bytes(double bytes, char text[32]);
+void json_cost(json_object *object, const tensum_cost *cost, unsigned modes, double order_seconds,
+               double run_seconds, tensum_device device);
+/* Lines "tc ..., sc ..., ..." for people. */
+void print_cost(FILE *stream, const tensum_cost *cost, double order_seconds);
+uint64_t peak_bytes(const tensum_cost *cost, unsigned modes);
+
+/* ---- other files ---- */
+int generate(const char *what); /* man, bash, zsh */
+/* Draw a plan as SVG into a file. `file` gives label names, may be NULL. */
+tensum_status write_svg(const char *path, const tensum_plan *plan, const char *title);
+
+#endif

@@ -1,0 +1,189 @@
+/* Failures, progress, Ctrl-C, orders. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "command.h"
+
+int report_failure(tensum_status status)
+{
+    end_progress();
+    if (status == TENSUM_STATUS_CANCELLED) {
+        fprintf(stderr, "tensum: interrupted\n");
+        return EXIT_OTHER;
+    }
+    fprintf(stderr, "tensum: %s\n", tensum_last_error());
+    switch (status) {
+    case TENSUM_STATUS_INFEASIBLE:
+        return EXIT_INFEASIBLE;
+    case TENSUM_STATUS_INVALID_ARGUMENT:
+    case TENSUM_STATUS_INVALID_EXPRESSION:
+    case TENSUM_STATUS_UNSUPPORTED:
+    case TENSUM_STATUS_NO_DEVICE:
+        return EXIT_USAGE;
+    case TENSUM_STATUS_IO:
+    case TENSUM_STATUS_MALFORMED:
+    case TENSUM_STATUS_INVALID_PATH:
+    case TENSUM_STATUS_SHAPE_MISMATCH:
+    case TENSUM_STATUS_DTYPE_MISMATCH:
+    case TENSUM_STATUS_DOMAIN:
+    case TENSUM_STATUS_SIZE_OVERFLOW:
+        return EXIT_INPUT;
+    case TENSUM_STATUS_OUT_OF_MEMORY:
+    case TENSUM_STATUS_MEMORY_LIMIT:
+        return EXIT_MEMORY;
+    default:
+        return EXIT_OTHER;
+    }
+}
+
+double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void *allocate_or_exit(size_t count, size_t bytes)
+{
+    void *pointer = calloc(count != 0 ? count : 1, bytes);
+    if (pointer == NULL) {
+        fprintf(stderr, "tensum: out of memory: %zu x %zu bytes\n", count, bytes);
+        exit(EXIT_MEMORY);
+    }
+    return pointer;
+}
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+void catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}; /* the second one kills */
+    sigaction(SIGINT, &action, NULL);
+}
+
+/* The stage shown, since when, and whether a bar is on the screen. */
+static struct {
+    char stage[32];
+    double start;
+    bool shown;
+} bar;
+
+int show_progress(void *user, const char *stage, double done)
+{
+    enum { WIDTH = 30 };
+    (void)user;
+    double now = seconds_now();
+    if (strncmp(bar.stage, stage, sizeof bar.stage - 1) != 0) {
+        end_progress();
+        snprintf(bar.stage, sizeof bar.stage, "%s", stage);
+        bar.start = now;
+    }
+    double elapsed = now - bar.start;
+    if (elapsed > 1.0 && isatty(STDERR_FILENO)) {
+        char cells[WIDTH + 1];
+        double part = done < 0 ? 0 : done > 1 ? 1 : done;
+        for (int i = 0; i < WIDTH; i++) {
+            cells[i] = i < (int)(part * WIDTH) ? '#' : '.';
+        }
+        cells[WIDTH] = 0;
+        fprintf(stderr, "\r%s [%s] %3.0f %%, %.0f s", bar.stage, cells, 100 * part, elapsed);
+        if (part > 0.02) {
+            fprintf(stderr, ", %.0f s left\033[K", elapsed * (1 - part) / part);
+        }
+        bar.shown = true;
+    }
+    return interrupted;
+}
+
+void end_progress(void)
+{
+    if (bar.shown) {
+        fprintf(stderr, "\r\033[K");
+    }
+    bar.shown = false;
+    bar.stage[0] = 0;
+}
+
+void fill_order_options(const shared_options *shared, tensum_order_options *options)
+{
+    options->method = shared->order;
+    options->seed = shared->seed;
+    options->work = shared->work;
+    options->time_limit = shared->time_limit;
+    options->minimize = shared->minimize;
+    options->progress = show_progress;
+}
+
+static bool is_method(const char *name)
+{
+    for (int i = 0; tensum_order_method_name(i) != NULL; i++) {
+        if (strcmp(tensum_order_method_name(i), name) == 0) {
+            return true;
+        }
+    }
+    return strcmp(name, "auto") == 0;
+}
+
+tensum_status read_given_order(const shared_options *shared, tensum_network *network, tensum_tree **tree)
+{
+    tensum_file_options options = TENSUM_FILE_OPTIONS_INIT;
+    tensum_file *file;
+    struct stat information;
+    *tree = NULL;
+    if (shared->order == NULL || strcmp(shared->order, "file") == 0 || is_method(shared->order) ||
+        (strcmp(shared->order, "-") != 0 && stat(shared->order, &information) != 0)) {
+        return TENSUM_OK; /* a name that is neither goes to the library, which suggests the nearest */
+    }
+    options.network = network;
+    options.extent = 1; /* extents of a network that comes along do not matter */
+    tensum_status status = tensum_file_read(shared->order, &options, &file);
+    if (status != TENSUM_OK) {
+        return status;
+    }
+    *tree = tensum_tree_retain(tensum_file_tree(file));
+    tensum_file_release(file);
+    if (*tree == NULL) {
+        fprintf(stderr, "tensum: %s holds no contraction order\n", shared->order);
+        exit(EXIT_INPUT);
+    }
+    return TENSUM_OK;
+}
+
+tensum_status find_order(const shared_options *shared, tensum_network *network, tensum_tree *file_tree,
+                         tensum_context *context, size_t element_bytes, tensum_tree **tree, double *seconds)
+{
+    tensum_order_options options = TENSUM_ORDER_OPTIONS_INIT;
+    *seconds = 0;
+    tensum_status status = read_given_order(shared, network, tree);
+    if (status != TENSUM_OK || *tree != NULL) {
+        return status;
+    }
+    bool from_file = shared->order != NULL && strcmp(shared->order, "file") == 0;
+    if (from_file && file_tree == NULL) {
+        fprintf(stderr, "tensum: --order=file: the network's file holds no order\n");
+        exit(EXIT_INPUT);
+    }
+    if (from_file || (shared->order == NULL && file_tree != NULL && shared->memory_limit == 0)) {
+        *tree = tensum_tree_retain(file_tree);
+        return TENSUM_OK;
+    }
+    fill_order_options(shared, &options);
+    options.element_bytes = element_bytes;
+    options.memory_limit = (double)shared->memory_limit / (double)element_bytes;
+    double start = seconds_now();
+    status = tensum_order(network, &options, context, tree);
+    *seconds = seconds_now() - start;
+    end_progress();
+    return status;
+}
