@@ -480,11 +480,15 @@ typedef struct tensum_arrays tensum_arrays;
  *  two in natural order of names ("arr_2" before "arr_10"). NumPy's 8-bit and unsigned integers are widened to the
  *  next signed dtype; objects, text and dates are UNSUPPORTED. */
 TENSUM_API tensum_status tensum_arrays_read(const char *path, tensum_arrays **arrays);
+/** Add a reference; accepts NULL. */
 TENSUM_API tensum_arrays *tensum_arrays_retain(tensum_arrays *arrays);
+/** Drop a reference; accepts NULL. */
 TENSUM_API void tensum_arrays_release(tensum_arrays *arrays);
+/** How many arrays there are. */
 TENSUM_API int64_t tensum_arrays_count(const tensum_arrays *arrays);
-/** Name and tensor of an array, borrowed; NULL when out of range. Tensors may be strided (Fortran order). */
+/** Name of an array, borrowed; NULL when out of range. */
 TENSUM_API const char *tensum_arrays_name(const tensum_arrays *arrays, int64_t index);
+/** An array as a tensor, borrowed; NULL when out of range. It may be strided (Fortran order). */
 TENSUM_API const tensum_tensor *tensum_arrays_tensor(const tensum_arrays *arrays, int64_t index);
 /** Write host tensors: a .npz archive if `path` ends in ".npz" (names[i] is the member's name, without ".npy"),
  *  else one tensor as .npy (`names` may be NULL). bf16 is written as f32, vc64 and vc128 as records
@@ -498,28 +502,35 @@ TENSUM_API tensum_status tensum_convert(const tensum_tensor *from, const tensum_
 /** What a network file holds: a network, an order, or both. Immutable, reference counted. */
 typedef struct tensum_file tensum_file;
 
+/** How to read a network file; start from TENSUM_FILE_OPTIONS_INIT. */
 typedef struct tensum_file_options {
-    size_t size;
+    size_t size; /**< of this struct */
     const char *format;          /**< a name of tensum_file_format_name(); NULL: found out from the content */
     const char *tree;            /**< name of the order where a file holds several; NULL: the file's preferred one */
     int64_t extent;              /**< extent of labels that nothing else gives one for; 0: that is an error */
     const tensum_arrays *arrays; /**< operands in the order of the network: they give extents too; may be NULL */
     tensum_network *network;     /**< the network that a file with an order only belongs to; may be NULL */
 } tensum_file_options;
+/** Initializer of tensum_file_options. */
 #define TENSUM_FILE_OPTIONS_INIT {sizeof(tensum_file_options), NULL, NULL, 0, NULL, NULL}
 
-/** Names of the formats and a line for people, in the order of the table; NULL past the end. */
+/** Names of the formats, in the order of the table; NULL past the end. */
 TENSUM_API const char *tensum_file_format_name(int index);
+/** A line for people about a format; NULL past the end. */
 TENSUM_API const char *tensum_file_format_summary(int index);
 /** 1 if the format can be written, else 0. */
 TENSUM_API int tensum_file_format_writable(int index);
 /** Read a network file. `options` may be NULL. Thread-safe. */
 TENSUM_API tensum_status tensum_file_read(const char *path, const tensum_file_options *options, tensum_file **file);
+/** Add a reference; accepts NULL. */
 TENSUM_API tensum_file *tensum_file_retain(tensum_file *file);
+/** Drop a reference; accepts NULL. */
 TENSUM_API void tensum_file_release(tensum_file *file);
-/** The network, the order, the name of the format; borrowed. The first two are NULL where the file has none. */
+/** The network, borrowed; NULL where the file has none. */
 TENSUM_API tensum_network *tensum_file_network(const tensum_file *file);
+/** The order, borrowed; NULL where the file has none. */
 TENSUM_API tensum_tree *tensum_file_tree(const tensum_file *file);
+/** Name of the format that was read. */
 TENSUM_API const char *tensum_file_format(const tensum_file *file);
 /** Number of labels whose extent is options->extent because nothing else gave one. */
 TENSUM_API int64_t tensum_file_assumed_extents(const tensum_file *file);
@@ -537,8 +548,9 @@ TENSUM_API tensum_status tensum_text_write(const char *path, const char *text);
 /** A question about a file, as a network over the semiring that the question needs. Immutable, reference counted. */
 typedef struct tensum_problem tensum_problem;
 
+/** What to ask of a problem file; start from TENSUM_PROBLEM_OPTIONS_INIT. */
 typedef struct tensum_problem_options {
-    size_t size;
+    size_t size; /**< of this struct */
     const char *front_end; /**< a name of tensum_front_end_name(); NULL: by the file's name, then its content */
     const char *question;  /**< what is asked where a file allows several questions ("mis" of a graph); NULL: default */
     const char *task;      /**< "map", "pr", "mar", ...: see tensum_front_end_tasks(); NULL: the first of them */
@@ -549,37 +561,48 @@ typedef struct tensum_problem_options {
     int64_t count;         /**< how many answers, for tasks that give several; 0: the front end's choice */
     const char *const *settings; /**< "name=value" strings of the front end's own, ended by NULL; may be NULL */
 } tensum_problem_options;
+/** Initializer of tensum_problem_options. */
 #define TENSUM_PROBLEM_OPTIONS_INIT {sizeof(tensum_problem_options), NULL, NULL, NULL, NULL, NULL, -1, -1, 0, NULL}
 
-/** Names of the front ends, a line for people, their tasks and questions (separated by blanks); NULL past the end. */
+/** Names of the front ends, in the order of the table; NULL past the end. */
 TENSUM_API const char *tensum_front_end_name(int index);
+/** A line for people about a front end; NULL past the end. */
 TENSUM_API const char *tensum_front_end_summary(int index);
+/** Tasks of a front end, separated by blanks, the default first; "map|mpe" has an alias. NULL past the end. */
 TENSUM_API const char *tensum_front_end_tasks(int index);
+/** Questions of a front end, likewise; "" if there is one only. NULL past the end. */
 TENSUM_API const char *tensum_front_end_questions(int index);
 
 /** Read a file and set the problem up. `options` may be NULL. Thread-safe. */
 TENSUM_API tensum_status tensum_problem_read(const char *path, const tensum_problem_options *options,
                                              tensum_problem **problem);
+/** Add a reference; accepts NULL. */
 TENSUM_API tensum_problem *tensum_problem_retain(tensum_problem *problem);
+/** Drop a reference; accepts NULL. */
 TENSUM_API void tensum_problem_release(tensum_problem *problem);
-/** The network, its inputs ([operand_count], host memory), all borrowed; semiring and dtype they are meant for. */
+/** The network, borrowed. */
 TENSUM_API tensum_network *tensum_problem_network(const tensum_problem *problem);
+/** Its inputs, [operand_count], host memory, borrowed. */
 TENSUM_API const tensum_tensor *tensum_problem_inputs(const tensum_problem *problem);
+/** The semiring that the inputs are meant for. */
 TENSUM_API tensum_semiring tensum_problem_semiring(const tensum_problem *problem);
+/** The dtype of the inputs. */
 TENSUM_API tensum_dtype tensum_problem_dtype(const tensum_problem *problem);
 /** Conventions used (sense, offset, base of indices, ...), for people; "" if there is nothing to say. Borrowed. */
 TENSUM_API const char *tensum_problem_note(const tensum_problem *problem);
 
+/** How to solve a problem; start from TENSUM_SOLVE_OPTIONS_INIT. */
 typedef struct tensum_solve_options {
-    size_t size;
+    size_t size; /**< of this struct */
     tensum_context *context;           /**< may be NULL: one thread */
-    tensum_device device;
+    tensum_device device;              /**< where to run */
     const tensum_order_options *order; /**< may be NULL; memory_limit and element_bytes are set from the below */
     tensum_tree *tree;                 /**< a given order; NULL: search */
     uint64_t memory_limit;             /**< bytes for intermediates; 0: none */
     tensum_progress progress;          /**< may be NULL */
-    void *progress_user;
+    void *progress_user;               /**< handed to progress */
 } tensum_solve_options;
+/** Initializer of tensum_solve_options. */
 #define TENSUM_SOLVE_OPTIONS_INIT {sizeof(tensum_solve_options), NULL, {TENSUM_CPU, 0}, NULL, NULL, 0, NULL, NULL}
 
 /** Order and plan without running; seconds of the search in *order_seconds (may be NULL). */
@@ -593,15 +616,19 @@ typedef struct tensum_answer tensum_answer;
  *  it is handed out. INFEASIBLE if no assignment exists. Thread-safe. */
 TENSUM_API tensum_status tensum_problem_solve(tensum_problem *problem, const tensum_solve_options *options,
                                               tensum_answer **answer);
+/** Free an answer; accepts NULL. */
 TENSUM_API void tensum_answer_release(tensum_answer *answer);
 /** "value" or "log10_value": what the number below is. */
 TENSUM_API const char *tensum_answer_value_name(const tensum_answer *answer);
-/** The value as a double, and as text: exact where the answer is an integer of any length. Borrowed. */
+/** The value as a double. */
 TENSUM_API double tensum_answer_value(const tensum_answer *answer);
+/** The value as text: exact where it is an integer of any length. Borrowed. */
 TENSUM_API const char *tensum_answer_value_text(const tensum_answer *answer);
-/** Number of assignments, their length, and one of them (borrowed; NULL when out of range). */
+/** Number of assignments. */
 TENSUM_API int64_t tensum_answer_assignment_count(const tensum_answer *answer);
+/** Length of an assignment. */
 TENSUM_API int64_t tensum_answer_variable_count(const tensum_answer *answer);
+/** One assignment, borrowed; NULL when out of range. */
 TENSUM_API const int64_t *tensum_answer_assignment(const tensum_answer *answer, int64_t index);
 /** Number of values that come with the assignments or in place of them (best-k), borrowed array; 0 if there are none. */
 TENSUM_API int64_t tensum_answer_values(const tensum_answer *answer, const double **values);
