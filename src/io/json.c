@@ -153,7 +153,11 @@ static bool parse_number(parser *p, size_t *length)
     if (b[i] == '-') {
         i++;
     }
-    DIGITS(i);
+    if (b[i] == '0') { /* stands alone */
+        i++;
+    } else {
+        DIGITS(i);
+    }
     if (b[i] == '.') {
         i++;
         DIGITS(i);
