@@ -179,6 +179,22 @@ TENSUM_API void tensum_context_release(tensum_context *context);
 /** Workers of the pool, including the caller; 1 for NULL. */
 TENSUM_API int32_t tensum_context_threads(const tensum_context *context);
 
+/** Counters of a context's cache of compiled tensum_einsum calls. Entries are evicted least recently used first. */
+typedef struct tensum_cache_stats {
+    size_t size;       /**< bytes of this struct; set by TENSUM_CACHE_STATS_INIT */
+    int64_t hits;      /**< calls that found their program */
+    int64_t misses;    /**< calls that had to plan */
+    int64_t evictions; /**< entries pushed out by the limit */
+    int64_t entries;   /**< programs held now */
+    int64_t limit;     /**< most programs held; 256 by default */
+} tensum_cache_stats;
+/** Initializer of tensum_cache_stats. */
+#define TENSUM_CACHE_STATS_INIT {sizeof(tensum_cache_stats), 0, 0, 0, 0, 0}
+/** Read the counters. stats->size must be set. Thread-safe. */
+TENSUM_API tensum_status tensum_context_cache_stats(tensum_context *context, tensum_cache_stats *stats);
+/** Hold at most `entries` compiled calls from now on; 0 turns the cache off. Thread-safe. */
+TENSUM_API tensum_status tensum_context_cache_limit(tensum_context *context, int64_t entries);
+
 /** Called between steps and slices at most ten times a second; return non-zero to cancel.
  *  `done` goes from 0 to 1. Called on the thread that made the call. */
 typedef int (*tensum_progress)(void *user, const char *stage, double done);
@@ -442,7 +458,8 @@ TENSUM_API tensum_status tensum_combine(tensum_semiring semiring, const tensum_t
 
 /* ------------------------------------------------------------- convenience */
 
-/** One call: parse, order (greedy with a small budget; exact if small), plan, run, on the operands' device.
+/** With a context, the compiled call is kept in its cache, so that a second call with the same expression, shapes, dtype
+ *  and device only runs. One call: parse, order (greedy with a small budget; exact if small), plan, run, on the operands' device.
  *  `context` may be NULL. `output` has the extents the expression implies. Thread-safe. */
 TENSUM_API tensum_status tensum_einsum(tensum_context *context, tensum_semiring semiring, const char *expression,
                                        int64_t operand_count, const tensum_tensor *operands,

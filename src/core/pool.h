@@ -13,6 +13,7 @@ typedef struct ts_pool ts_pool;
 struct tensum_context {
     atomic_int references;
     ts_pool *pool;
+    struct ts_einsum_cache *cache; /* execute/cache.h */
 };
 
 /* A task: called once per index in [0, count), each exactly once, by any worker. `worker` is in

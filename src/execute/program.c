@@ -196,7 +196,9 @@ void tensum_program_release(tensum_program *program)
         ts_free(program->compiled);
     }
     tensum_plan_release(program->plan);
-    tensum_context_release(program->context);
+    if (!program->borrows_context) {
+        tensum_context_release(program->context);
+    }
     ts_free(program);
 }
 

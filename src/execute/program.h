@@ -3,12 +3,14 @@
 #define TS_EXECUTE_PROGRAM_H
 
 #include "backend/backend.h"
+#include "execute/cache.h"
 #include "plan/plan.h"
 
 struct tensum_program {
     atomic_int references;
     tensum_plan *plan;
     tensum_context *context; /* may be NULL */
+    bool borrows_context;    /* held by the context's own cache: a reference would be a cycle */
     const ts_backend *backend;
     tensum_device device;
     unsigned modes;
