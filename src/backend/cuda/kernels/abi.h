@@ -35,8 +35,14 @@
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define TS_CUDA_SHARED static __host__ __device__ __forceinline__
+#define TS_CUDA_CONSTEXPR constexpr
 #else
 #define TS_CUDA_SHARED static inline __attribute__((always_inline, unused))
+#if defined(__cplusplus)
+#define TS_CUDA_CONSTEXPR constexpr
+#else
+#define TS_CUDA_CONSTEXPR
+#endif
 #endif
 
 /* Modes in a parameter struct; longer tables lie in device memory. All structs stay below 4096 bytes, the least that
@@ -71,13 +77,15 @@ typedef struct ts_cuda_switch {
     uint64_t always;
 } ts_cuda_switch;
 
-/* X(id, name, left, right, threads): tile of results per block. The shared bytes of a variant are told by
- * ts_cuda_contract_shared. `generic` fits everything and keeps the tile of 16x16. */
+/* X(id, name, left, right, threads): tile of results per block. `generic` fits everything; `skinny` is for one narrow
+ * class, `row` gives a block to each result (long sums, few results); `deep` exists with winners only. */
 #define TS_CUDA_CONTRACT_VARIANTS(X) \
     X(GENERIC, generic, 16, 16, 256) \
     X(SMALL, small, 32, 64, 128)     \
     X(LARGE, large, 128, 128, 256)   \
-    X(SKINNY, skinny, 1, 128, 128)
+    X(SKINNY, skinny, 1, 128, 128)   \
+    X(ROW, row, 1, 1, 256)           \
+    X(DEEP, deep, 128, 64, 256)
 
 typedef enum ts_cuda_variant {
 #define TS_CUDA_VARIANT_ENUM(id, name, left, right, threads) TS_CUDA_CONTRACT_##id,
@@ -85,6 +93,18 @@ typedef enum ts_cuda_variant {
 #undef TS_CUDA_VARIANT_ENUM
         TS_CUDA_CONTRACT_VARIANT_COUNT
 } ts_cuda_variant;
+
+/* Dynamic shared bytes of a variant, for a type of arithmetic of so many bytes. The kernels assert the tiles' at compile
+ * time: offset tables, three panels of 16 terms, and for `deep` the best values and one byte per result. */
+TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_contract_shared(ts_cuda_variant variant, uint32_t bytes)
+{
+    return variant == TS_CUDA_CONTRACT_GENERIC ? 6400u + 1536u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_SMALL ? 7936u + 4608u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_LARGE ? 11776u + 12288u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_DEEP  ? 18432u + 17408u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_ROW   ? 256u * 24u
+                                               : 4096u;
+}
 
 /* c[batch, left, right] = (+) over sum of a[batch, left, sum] (*) b[batch, right, sum]; see ts_contract_spec.
  * Modes: batch, left, right, sum (canonical order).
@@ -236,6 +256,35 @@ typedef struct ts_cuda_refresh {
 #define TS_CUDA_THREADS 256
 #define TS_CUDA_COPY_TILE 32
 
+/* ---- how the adjoint of a contract is worked: rows of one batch, positions summed, terms of the step's sum ---- */
+/* Dynamic shared bytes of reduce, reduce_row, decode, and of adjoint. */
+#define TS_CUDA_REDUCE_SHARED 6144
+#define TS_CUDA_ADJOINT_SHARED 32768
+
+#define TS_CUDA_TREE 512       /* positions per block of a sum of cotangents */
+#define TS_CUDA_ADJOINT_SHARE 8
+typedef enum ts_cuda_adjoint_kind { TS_CUDA_ADJOINT_EACH, TS_CUDA_ADJOINT_ROW, TS_CUDA_ADJOINT_LONG } ts_cuda_adjoint_kind;
+
+TS_CUDA_SHARED ts_cuda_adjoint_kind ts_cuda_adjoint_way(int64_t batch, int64_t rows, int64_t others, int64_t sum)
+{
+    if (sum >= 64 && others <= (int64_t)TS_CUDA_TREE * TS_CUDA_TREE * TS_CUDA_TREE) {
+        return TS_CUDA_ADJOINT_ROW;
+    }
+    /* Products of what is small only, so that nothing overflows. */
+    return others >= 4096 && sum < 64 && batch < 65536 && rows < 65536 && batch * rows * sum < 65536 ? TS_CUDA_ADJOINT_LONG
+                                                                                                     : TS_CUDA_ADJOINT_EACH;
+}
+/* tile_count of an adjoint. */
+TS_CUDA_SHARED int64_t ts_cuda_adjoint_tiles(int64_t batch, int64_t rows, int64_t others, int64_t sum)
+{
+    const int64_t run = (int64_t)256 * TS_CUDA_ADJOINT_SHARE;
+    switch (ts_cuda_adjoint_way(batch, rows, others, sum)) {
+    case TS_CUDA_ADJOINT_ROW: return batch * rows * ((sum + run - 1) / run);
+    case TS_CUDA_ADJOINT_LONG: return batch * rows * ((sum + TS_CUDA_ADJOINT_SHARE - 1) / TS_CUDA_ADJOINT_SHARE);
+    default: return (batch * rows * sum + 255) / 256;
+    }
+}
+
 /* ---- index mapping: the one way from a linear index to addresses, for host and device ---- */
 
 typedef struct ts_cuda_offsets {
@@ -257,11 +306,18 @@ TS_CUDA_SHARED void ts_cuda_magic(int64_t extent, uint32_t *magic, uint32_t *shi
     *magic = (uint32_t)((((uint64_t)1 << (31u + bits)) + (uint64_t)extent - 1u) / (uint64_t)extent);
 }
 
+/* 64-bit divisions are long on a device, and rare: out of line there. */
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+static __host__ __device__ __noinline__ int64_t ts_cuda_divide_wide(int64_t n, int64_t extent) { return n / extent; }
+#else
+TS_CUDA_SHARED int64_t ts_cuda_divide_wide(int64_t n, int64_t extent) { return n / extent; }
+#endif
+
 /* Quotient and remainder of 0 <= n by a mode's extent. */
 TS_CUDA_SHARED int64_t ts_cuda_divide(int64_t n, const ts_cuda_mode *mode, int32_t wide, int64_t *remainder)
 {
     if (wide) {
-        int64_t quotient = n / mode->extent;
+        int64_t quotient = ts_cuda_divide_wide(n, mode->extent);
         *remainder = n - quotient * mode->extent;
         return quotient;
     } else {

@@ -1,0 +1,149 @@
+/* Arithmetic that C cannot say, or that nvcc does not find by itself; with what it means, for the host simulator.
+ *
+ * Selection instructions take NaN (max.NaN): nvcc turns a comparison and a selection into two instructions, this into
+ * one. Packed ones work on two 16-bit elements of a word, or on four bytes. */
+#ifndef TS_CUDA_INSTRUCTIONS_H
+#define TS_CUDA_INSTRUCTIONS_H
+
+#include "target.h"
+
+#include "algebra/element.h"
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+TS_DEVICE float ts_max_nan(float x, float y)
+{
+    float z;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
+}
+TS_DEVICE float ts_min_nan(float x, float y)
+{
+    float z;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
+}
+TS_DEVICE float ts_half_load(uint16_t x)
+{
+    float z;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(z) : "h"(x));
+    return z;
+}
+TS_DEVICE uint16_t ts_half_store(float x)
+{
+    uint16_t z;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(z) : "f"(x));
+    return z;
+}
+TS_DEVICE uint16_t ts_bfloat_store(float x)
+{
+    uint16_t z;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(z) : "f"(x));
+    return z;
+}
+#define TS_PACKED(name, text)                                            \
+    TS_DEVICE uint32_t name(uint32_t x, uint32_t y)                      \
+    {                                                                    \
+        uint32_t z;                                                      \
+        asm(text " %0, %1, %2;" : "=r"(z) : "r"(x), "r"(y));             \
+        return z;                                                        \
+    }
+TS_PACKED(ts_plus_f16x2, "add.rn.f16x2")
+TS_PACKED(ts_ntimes_f16x2, "mul.rn.f16x2")
+TS_PACKED(ts_max_f16x2, "max.NaN.f16x2")
+TS_PACKED(ts_min_f16x2, "min.NaN.f16x2")
+TS_PACKED(ts_plus_bf16x2, "add.rn.bf16x2")
+TS_PACKED(ts_ntimes_bf16x2, "mul.rn.bf16x2")
+TS_PACKED(ts_max_bf16x2, "max.NaN.bf16x2")
+TS_PACKED(ts_min_bf16x2, "min.NaN.bf16x2")
+#undef TS_PACKED
+TS_DEVICE uint32_t ts_plus_i16x2(uint32_t x, uint32_t y) { return __vadd2(x, y); }
+TS_DEVICE uint32_t ts_max_i16x2(uint32_t x, uint32_t y) { return __vmaxs2(x, y); }
+TS_DEVICE uint32_t ts_min_i16x2(uint32_t x, uint32_t y) { return __vmins2(x, y); }
+TS_DEVICE uint32_t ts_plus_max_i16x2(uint32_t x, uint32_t y, uint32_t best) { return __viaddmax_s16x2(x, y, best); }
+TS_DEVICE uint32_t ts_plus_min_i16x2(uint32_t x, uint32_t y, uint32_t best) { return __viaddmin_s16x2(x, y, best); }
+TS_DEVICE int32_t ts_plus_max_i32(int32_t x, int32_t y, int32_t best) { return __viaddmax_s32(x, y, best); }
+TS_DEVICE int32_t ts_plus_min_i32(int32_t x, int32_t y, int32_t best) { return __viaddmin_s32(x, y, best); }
+/* e^x for x <= 0, to about 2^-22 of the result where it matters; e^-inf = 0. */
+TS_DEVICE float ts_exp_fast(float x)
+{
+    float z;
+    asm("ex2.approx.f32 %0, %1;" : "=f"(z) : "f"(x * 1.44269504088896340736f));
+    return z;
+}
+/* A multiply-add with one rounding. */
+TS_DEVICE float ts_fma(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+TS_DEVICE double ts_fma(double x, double y, double z) { return __fma_rn(x, y, z); }
+TS_DEVICE int32_t ts_first_lane(uint32_t mask) { return __ffs((int)mask) - 1; }
+TS_DEVICE int32_t ts_count_lanes(uint32_t mask) { return __popc(mask); }
+/* 0xff in each byte where x and y agree. */
+TS_DEVICE uint32_t ts_equal_bytes(uint32_t x, uint32_t y) { return __vcmpeq4(x, y); }
+
+#else
+
+TS_DEVICE float ts_max_nan(float x, float y) { return ts_better_max_f32(y, x) ? y : x; }
+TS_DEVICE float ts_min_nan(float x, float y) { return ts_better_min_f32(y, x) ? y : x; }
+TS_DEVICE float ts_half_load(uint16_t x) { return ts_load_f16(x); }
+TS_DEVICE uint16_t ts_half_store(float x) { return ts_store_f16(x); }
+TS_DEVICE uint16_t ts_bfloat_store(float x) { return ts_store_bf16(x); }
+#define TS_PACKED(name, d, expression)                                   \
+    TS_DEVICE uint16_t name##_one(uint16_t s, uint16_t t)                \
+    {                                                                    \
+        float x = ts_load_##d(s), y = ts_load_##d(t);                    \
+        return ts_store_##d(expression);                                 \
+    }                                                                    \
+    TS_DEVICE uint32_t name(uint32_t x, uint32_t y)                      \
+    {                                                                    \
+        uint32_t low = name##_one((uint16_t)x, (uint16_t)y);             \
+        uint32_t high = name##_one((uint16_t)(x >> 16), (uint16_t)(y >> 16)); \
+        return high << 16 | low;                                         \
+    }
+TS_PACKED(ts_plus_f16x2, f16, x + y)
+TS_PACKED(ts_ntimes_f16x2, f16, x * y)
+TS_PACKED(ts_max_f16x2, f16, ts_max_nan(x, y))
+TS_PACKED(ts_min_f16x2, f16, ts_min_nan(x, y))
+TS_PACKED(ts_plus_bf16x2, bf16, x + y)
+TS_PACKED(ts_ntimes_bf16x2, bf16, x * y)
+TS_PACKED(ts_max_bf16x2, bf16, ts_max_nan(x, y))
+TS_PACKED(ts_min_bf16x2, bf16, ts_min_nan(x, y))
+#undef TS_PACKED
+#define TS_PACKED(name, expression)                                      \
+    TS_DEVICE uint16_t name##_one(int16_t x, int16_t y) { return (uint16_t)(expression); } \
+    TS_DEVICE uint32_t name(uint32_t x, uint32_t y)                      \
+    {                                                                    \
+        uint32_t low = name##_one((int16_t)x, (int16_t)y);               \
+        uint32_t high = name##_one((int16_t)(x >> 16), (int16_t)(y >> 16)); \
+        return high << 16 | low;                                         \
+    }
+TS_PACKED(ts_plus_i16x2, x + y)
+TS_PACKED(ts_max_i16x2, x > y ? x : y)
+TS_PACKED(ts_min_i16x2, x < y ? x : y)
+#undef TS_PACKED
+TS_DEVICE uint32_t ts_plus_max_i16x2(uint32_t x, uint32_t y, uint32_t best) { return ts_max_i16x2(ts_plus_i16x2(x, y), best); }
+TS_DEVICE uint32_t ts_plus_min_i16x2(uint32_t x, uint32_t y, uint32_t best) { return ts_min_i16x2(ts_plus_i16x2(x, y), best); }
+TS_DEVICE int32_t ts_plus_max_i32(int32_t x, int32_t y, int32_t best)
+{
+    int32_t sum = ts_plus_i32(x, y, 0);
+    return sum > best ? sum : best;
+}
+TS_DEVICE int32_t ts_plus_min_i32(int32_t x, int32_t y, int32_t best)
+{
+    int32_t sum = ts_plus_i32(x, y, 0);
+    return sum < best ? sum : best;
+}
+TS_DEVICE float ts_exp_fast(float x) { return expf(x); }
+TS_DEVICE float ts_fma(float x, float y, float z) { return fmaf(x, y, z); }
+TS_DEVICE double ts_fma(double x, double y, double z) { return fma(x, y, z); }
+TS_DEVICE int32_t ts_first_lane(uint32_t mask) { return __builtin_ffs((int)mask) - 1; }
+TS_DEVICE int32_t ts_count_lanes(uint32_t mask) { return __builtin_popcount(mask); }
+TS_DEVICE uint32_t ts_equal_bytes(uint32_t x, uint32_t y)
+{
+    uint32_t result = 0;
+    for (int shift = 0; shift < 32; shift += 8) {
+        result |= (((x ^ y) >> shift) & 0xffu) == 0 ? 0xffu << shift : 0u;
+    }
+    return result;
+}
+
+#endif
+#endif

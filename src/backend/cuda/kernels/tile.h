@@ -1,0 +1,673 @@
+/* contract by tiles: a block computes BM x BN results, walking the sum in panels of BK terms that are gathered into
+ * shared memory through offset tables (any strides), STAGES panels deep.
+ *
+ * A warp computes 4*TM x 8*TN results, a thread TM x TN of them in groups of 16 bytes, so that a thread's fragments are
+ * 16-byte reads without bank conflicts. Panels are stored [term][row]. Edges: rows past the end read the last row again
+ * and are not stored; the last panel runs over the terms it has. */
+#ifndef TS_CUDA_TILE_H
+#define TS_CUDA_TILE_H
+
+#include "locate.h"
+#include "pair.h"
+
+#define TS_TERMS 128 /* terms per table of sum offsets; two tables take turns */
+
+/* ---- what is staged, and the innermost operation ---- */
+
+/* One result per accumulator; panels hold the type of arithmetic. */
+template <typename P> struct ts_micro_plain {
+    typedef typename P::value left, right;
+    typedef ts_running<P> sum;
+    static const int pack = 1;
+    static const bool raw = sizeof(typename P::storage) >= 4 && P::kind != ts_kind_c64 && P::kind != ts_kind_c128;
+    TS_DEVICE left stage_left(typename P::storage x, int32_t conjugate) { return ts_conjugated(P::load(x), conjugate); }
+    TS_DEVICE right stage_right(typename P::storage x, int32_t conjugate) { return ts_conjugated(P::load(x), conjugate); }
+    TS_DEVICE void start(sum &s) { sum::start(s); }
+    TS_DEVICE void pair(sum &s, left x, right y, const ts_context &context) { sum::pair(s, x, y, context); }
+    TS_DEVICE typename P::value result(const sum &s, int32_t, const ts_context &context) { return sum::result(s, context); }
+};
+
+/* Two 16-bit results per word: left elements are staged doubled. */
+template <typename P> struct ts_micro_two {
+    typedef uint32_t left;
+    typedef uint16_t right;
+    struct sum {
+        uint32_t word;
+    };
+    static const int pack = 2;
+    static const bool raw = false;
+    TS_DEVICE left stage_left(typename P::storage x, int32_t) { return (uint32_t)(uint16_t)x * 0x10001u; }
+    TS_DEVICE right stage_right(typename P::storage x, int32_t) { return (uint16_t)x; }
+    TS_DEVICE void start(sum &s) { s.word = (uint32_t)(uint16_t)P::store(P::zero()) * 0x10001u; }
+    TS_DEVICE void pair(sum &s, left x, uint32_t y, const ts_context &)
+    {
+        const bool larger = P::add_op == ts_op_max;
+        if constexpr (P::kind == ts_kind_i16) {
+            if constexpr (P::mul_op == ts_op_plus) {
+                s.word = larger ? ts_plus_max_i16x2(x, y, s.word) : ts_plus_min_i16x2(x, y, s.word);
+            } else if constexpr (P::mul_op == ts_op_min) {
+                s.word = ts_max_i16x2(ts_min_i16x2(x, y), s.word);
+            } else {
+                s.word = ts_min_i16x2(ts_max_i16x2(x, y), s.word);
+            }
+        } else if constexpr (P::kind == ts_kind_f16) {
+            uint32_t term = P::mul_op == ts_op_plus     ? ts_plus_f16x2(x, y)
+                            : P::mul_op == ts_op_ntimes ? ts_ntimes_f16x2(x, y)
+                            : P::mul_op == ts_op_min    ? ts_min_f16x2(x, y)
+                                                        : ts_max_f16x2(x, y);
+            s.word = larger ? ts_max_f16x2(term, s.word) : ts_min_f16x2(term, s.word);
+        } else {
+            uint32_t term = P::mul_op == ts_op_plus     ? ts_plus_bf16x2(x, y)
+                            : P::mul_op == ts_op_ntimes ? ts_ntimes_bf16x2(x, y)
+                            : P::mul_op == ts_op_min    ? ts_min_bf16x2(x, y)
+                                                        : ts_max_bf16x2(x, y);
+            s.word = larger ? ts_max_bf16x2(term, s.word) : ts_min_bf16x2(term, s.word);
+        }
+    }
+    TS_DEVICE typename P::value result(const sum &s, int32_t lane, const ts_context &)
+    {
+        return P::load((typename P::storage)(uint16_t)(s.word >> (16 * lane)));
+    }
+};
+
+/* Four booleans per word: left elements are staged as masks of the whole word. */
+template <typename P> struct ts_micro_four {
+    typedef uint32_t left;
+    typedef uint8_t right;
+    struct sum {
+        uint32_t word;
+    };
+    static const int pack = 4;
+    static const bool raw = false;
+    TS_DEVICE left stage_left(typename P::storage x, int32_t) { return x != 0 ? 0xffffffffu : 0u; }
+    TS_DEVICE right stage_right(typename P::storage x, int32_t) { return x != 0 ? 1 : 0; }
+    TS_DEVICE void start(sum &s) { s.word = 0; }
+    TS_DEVICE void pair(sum &s, left x, uint32_t y, const ts_context &)
+    {
+        s.word = P::add_op == ts_op_or ? (s.word | (x & y)) : (s.word ^ (x & y));
+    }
+    TS_DEVICE typename P::value result(const sum &s, int32_t lane, const ts_context &)
+    {
+        return (typename P::value)((s.word >> (8 * lane)) & 1u);
+    }
+};
+
+template <typename P, int Pack> struct ts_micro_of;
+template <typename P> struct ts_micro_of<P, 1> : ts_micro_plain<P> {};
+template <typename P> struct ts_micro_of<P, 2> : ts_micro_two<P> {};
+template <typename P> struct ts_micro_of<P, 4> : ts_micro_four<P> {};
+template <typename P> struct ts_pack_of {
+    static const bool half = P::kind == ts_kind_f16 || P::kind == ts_kind_bf16 || (P::kind == ts_kind_i16 && P::mul_op != ts_op_ntimes);
+    static const int pack = P::kind == ts_kind_bool ? 4 : half && P::selective ? 2 : 1;
+};
+
+/* ---- fragments ---- */
+template <typename T, int N> struct alignas(sizeof(T) * N) ts_vector {
+    T at[N];
+};
+template <typename T, int N> TS_DEVICE void ts_read_vector(const T *from, T *to)
+{
+    ts_vector<T, N> vector = *reinterpret_cast<const ts_vector<T, N> *>(from);
+    for (int i = 0; i < N; i++) {
+        to[i] = vector.at[i];
+    }
+}
+constexpr int ts_least(int x, int y) { return x < y ? x : y; }
+
+/* May 16 bytes of consecutive rows (or columns) be read at once? `own` is the class whose last mode would be walked. */
+template <bool Left>
+TS_DEVICE bool ts_wide_rows(const ts_cuda_contract &p, const ts_cuda_mode *modes, const char *base, int32_t own_first,
+                            int32_t own_count, int32_t sum_first, int32_t bytes)
+{
+    int64_t per = 16 / bytes, odd = (int64_t)((uintptr_t)base & 15u);
+    if (own_count == 0) {
+        return false;
+    }
+    const ts_cuda_mode &last = modes[own_first + own_count - 1];
+    if ((Left ? last.a : last.b) != 1 || last.extent % per != 0) {
+        return false;
+    }
+    for (int32_t i = 0; i < p.batch_count; i++) {
+        odd |= (Left ? modes[i].a : modes[i].b) % per;
+    }
+    for (int32_t i = own_first; i < own_first + own_count - 1; i++) {
+        odd |= (Left ? modes[i].a : modes[i].b) % per;
+    }
+    for (int32_t i = sum_first; i < sum_first + p.sum_count; i++) {
+        odd |= (Left ? modes[i].a : modes[i].b) % per;
+    }
+    return odd == 0;
+}
+
+TS_DEVICE int64_t ts_magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+/* Track: 0 values, 1 winners beside each accumulator, 2 winners found afterwards (see below). */
+template <typename P, typename M, int BM, int BN, int BK, int TM, int TN, int THREADS, int STAGES, int Track>
+struct ts_tile {
+    typedef typename P::storage storage;
+    typedef typename P::value value;
+    typedef typename M::left left_type;
+    typedef typename M::right right_type;
+    static const int VA = ts_least(TM, 16 / (int)sizeof(left_type)), GA = TM / VA;
+    static const int VB = ts_least(TN, 16 / (int)sizeof(right_type)), GB = TN / VB;
+    static const int WARPS_M = BM / (4 * TM), WARPS_N = BN / (8 * TN);
+    static const int PITCH_A = BM + 16 / (int)sizeof(left_type), PITCH_B = BN + 16 / (int)sizeof(right_type);
+    static const int PANEL_A = PITCH_A * BK * (int)sizeof(left_type), PANEL_B = PITCH_B * BK * (int)sizeof(right_type);
+    static const int PANELS = M::raw ? STAGES : 2;
+    static const int TABLES = (3 * BM + 3 * BN + 4 * TS_TERMS) * 8;
+    /* Track 2: the best values and the numbers of the intervals they were found in. */
+    static const int FOUND = Track == 2 ? BM * BN * ((int)sizeof(value) + 1) : 0;
+    static const int SHARED = TABLES + PANELS * (PANEL_A + PANEL_B) + FOUND;
+    static const int PER_TABLE = TS_TERMS / BK;
+    static const int UNROLL = TM * TN >= 32 ? BK : 4;
+    static const int NA = BM * BK / THREADS, NB = BN * BK / THREADS;
+    static_assert(WARPS_M * WARPS_N * 32 == THREADS && THREADS >= TS_TERMS, "a warp computes 4*TM x 8*TN");
+    static_assert(TN % M::pack == 0 && BM * BK % THREADS == 0 && BN * BK % THREADS == 0, "panels are shared evenly");
+    static_assert(PANEL_A % 16 == 0 && PANEL_B % 16 == 0 && TABLES % 16 == 0, "16-byte reads");
+    static_assert(Track == 0 || M::pack == 1, "winners need one result per accumulator");
+
+    int64_t *a_row, *b_row, *c_row, *c_column, *w_row, *w_column, *a_term, *b_term;
+    unsigned char *panels;
+    const storage *a, *b;
+    const ts_cuda_mode *sum_modes;
+    int32_t sum_count, wide;
+    int64_t first, last;          /* terms */
+    int32_t conjugate_a, conjugate_b;
+    bool a_by_term, b_by_term;    /* neighbouring threads load neighbouring terms instead of rows */
+    bool a_wide, b_wide;          /* raw: 16 bytes of rows at once */
+
+    TS_DEVICE left_type *panel_a(ts_tile &t, int stage)
+    {
+        return reinterpret_cast<left_type *>(t.panels + stage * (PANEL_A + PANEL_B));
+    }
+    TS_DEVICE right_type *panel_b(ts_tile &t, int stage)
+    {
+        return reinterpret_cast<right_type *>(t.panels + stage * (PANEL_A + PANEL_B) + PANEL_A);
+    }
+    /* Offsets of the terms of table `number`, into the table that is not in use. */
+    TS_DEVICE void fill(ts_tile &t, int64_t number)
+    {
+        int32_t at = (int32_t)(number & 1) * TS_TERMS;
+        if (ts_thread() < TS_TERMS) {
+            int64_t term = t.first + number * TS_TERMS + ts_thread();
+            ts_cuda_offsets offsets = ts_offsets_of(t.sum_modes, t.sum_count, t.wide, term < t.last ? term : t.last - 1);
+            t.a_term[at + ts_thread()] = offsets.a;
+            t.b_term[at + ts_thread()] = offsets.b;
+        }
+    }
+    TS_DEVICE void fill_next(ts_tile &t, int64_t panel)
+    {
+        if ((panel + 1) % PER_TABLE == 0) {
+            fill(t, (panel + 1) / PER_TABLE);
+        }
+    }
+
+    template <int ROWS, int PITCH, typename T>
+    TS_DEVICE void copy_raw(T *to, const storage *from, const int64_t *rows, const int64_t *terms, bool by_term, bool wide_rows)
+    {
+        const int per = 16 / (int)sizeof(storage);
+        if (wide_rows) {
+            for (int i = 0; i < (ROWS * BK / per + THREADS - 1) / THREADS; i++) {
+                int e = i * THREADS + ts_thread();
+                if (ROWS * BK / per % THREADS == 0 || e < ROWS * BK / per) {
+                    int row = e % (ROWS / per) * per, term = e / (ROWS / per);
+                    ts_copy_16(to + term * PITCH + row, from + (rows[row] + terms[term]));
+                }
+            }
+        } else {
+            for (int i = 0; i < ROWS * BK / THREADS; i++) {
+                int e = i * THREADS + ts_thread();
+                int row = by_term ? e / BK : e % ROWS, term = by_term ? e % BK : e / ROWS;
+                T *at = to + term * PITCH + row;
+                const storage *element = from + (rows[row] + terms[term]);
+                if (sizeof(storage) == 4) {
+                    ts_copy_4(at, element);
+                } else if (sizeof(storage) == 8) {
+                    ts_copy_8(at, element);
+                } else {
+                    ts_copy_16(at, element);
+                }
+            }
+        }
+    }
+    TS_DEVICE void issue(ts_tile &t, int64_t panel)
+    {
+        int32_t at = (int32_t)(panel / PER_TABLE & 1) * TS_TERMS + (int32_t)(panel % PER_TABLE) * BK;
+        int stage = (int)(panel % PANELS);
+        copy_raw<BM, PITCH_A>(panel_a(t, stage), t.a, t.a_row, t.a_term + at, t.a_by_term, t.a_wide);
+        copy_raw<BN, PITCH_B>(panel_b(t, stage), t.b, t.b_row, t.b_term + at, t.b_by_term, t.b_wide);
+    }
+
+    struct held {
+        storage a[NA], b[NB];
+    };
+    TS_DEVICE void fetch(ts_tile &t, int64_t panel, held &h)
+    {
+        int32_t at = (int32_t)(panel / PER_TABLE & 1) * TS_TERMS + (int32_t)(panel % PER_TABLE) * BK;
+#pragma unroll
+        for (int i = 0; i < NA; i++) {
+            int e = i * THREADS + ts_thread();
+            int row = t.a_by_term ? e / BK : e % BM, term = t.a_by_term ? e % BK : e / BM;
+            h.a[i] = t.a[t.a_row[row] + t.a_term[at + term]];
+        }
+#pragma unroll
+        for (int i = 0; i < NB; i++) {
+            int e = i * THREADS + ts_thread();
+            int row = t.b_by_term ? e / BK : e % BN, term = t.b_by_term ? e % BK : e / BN;
+            h.b[i] = t.b[t.b_row[row] + t.b_term[at + term]];
+        }
+    }
+    TS_DEVICE void place(ts_tile &t, int64_t panel, const held &h)
+    {
+        left_type *to_a = panel_a(t, (int)(panel & 1));
+        right_type *to_b = panel_b(t, (int)(panel & 1));
+#pragma unroll
+        for (int i = 0; i < NA; i++) {
+            int e = i * THREADS + ts_thread();
+            int row = t.a_by_term ? e / BK : e % BM, term = t.a_by_term ? e % BK : e / BM;
+            to_a[term * PITCH_A + row] = M::stage_left(h.a[i], t.conjugate_a);
+        }
+#pragma unroll
+        for (int i = 0; i < NB; i++) {
+            int e = i * THREADS + ts_thread();
+            int row = t.b_by_term ? e / BK : e % BN, term = t.b_by_term ? e % BK : e / BN;
+            to_b[term * PITCH_B + row] = M::stage_right(h.b[i], t.conjugate_b);
+        }
+    }
+
+    /* Results stored per pass: PART rows of all BM, as many as fit where the panels were. */
+    static const int PART_BYTES = BM * BN * ((int)sizeof(value) + (Track == 1 ? 8 : 0)), ROOM = PANELS * (PANEL_A + PANEL_B);
+    static const int PASSES = PART_BYTES <= ROOM ? 1 : PART_BYTES <= 2 * ROOM ? 2 : PART_BYTES <= 4 * ROOM ? 4 : 8;
+    static const int PART = BM / PASSES;
+    static_assert(TM % PASSES == 0 && PART_BYTES <= PASSES * ROOM, "a part fits");
+    /* Row of accumulator i within its part, and back: parts take TM / PASSES consecutive accumulators of every thread. */
+    TS_DEVICE int part_row_of(int i)
+    {
+        int warp = ts_thread() / 32, lane = ts_thread() % 32;
+        return (warp % WARPS_M * 4 + lane / 8) * (TM / PASSES) + i % (TM / PASSES);
+    }
+    TS_DEVICE int row_of_part(int part_row, int pass)
+    {
+        int i = pass * (TM / PASSES) + part_row % (TM / PASSES), rest = part_row / (TM / PASSES);
+        return rest / 4 * (4 * TM) + i / VA * (4 * VA) + rest % 4 * VA + i % VA;
+    }
+    /* Rows and columns of this thread's accumulator (i, j). */
+    TS_DEVICE int row_of(int i)
+    {
+        int warp = ts_thread() / 32, lane = ts_thread() % 32;
+        return warp % WARPS_M * (4 * TM) + i / VA * (4 * VA) + lane / 8 * VA + i % VA;
+    }
+    TS_DEVICE int column_of(int j)
+    {
+        int warp = ts_thread() / 32, lane = ts_thread() % 32;
+        return warp / WARPS_M * (8 * TN) + j / VB * (8 * VB) + lane % 8 * VB + j % VB;
+    }
+
+    struct sums {
+        typename M::sum at[TM][TN / M::pack];
+        int64_t index[Track == 1 ? TM : 1][Track == 1 ? TN : 1];
+        value old[Track == 2 ? TM : 1][Track == 2 ? TN : 1];
+        uint32_t interval[Track == 2 ? TM : 1][Track == 2 ? (TN + 3) / 4 : 1]; /* bytes */
+    };
+    struct fragment {
+        left_type a[TM];
+        right_type b[TN];
+    };
+    TS_DEVICE void read(fragment &f, const left_type *pa, const right_type *pb, int term)
+    {
+#pragma unroll
+        for (int g = 0; g < GA; g++) {
+            ts_read_vector<left_type, VA>(pa + term * PITCH_A + row_of(g * VA), f.a + g * VA);
+        }
+#pragma unroll
+        for (int g = 0; g < GB; g++) {
+            ts_read_vector<right_type, VB>(pb + term * PITCH_B + column_of(g * VB), f.b + g * VB);
+        }
+    }
+    TS_DEVICE void multiply(sums &s, const fragment &f, int64_t term, const ts_context &context)
+    {
+#pragma unroll
+        for (int i = 0; i < TM; i++) {
+#pragma unroll
+            for (int j = 0; j < TN / M::pack; j++) {
+                if constexpr (Track == 1) {
+                    value x = P::product(f.a[i], f.b[j], context.modulus);
+                    bool better = P::better(x, s.at[i][j].best);
+                    s.at[i][j].best = better ? x : s.at[i][j].best;
+                    s.index[i][j] = better ? term : s.index[i][j];
+                } else if constexpr (M::pack == 1) {
+                    M::pair(s.at[i][j], f.a[i], f.b[j], context);
+                } else {
+                    typename ts_word_of<M::pack>::type word;
+                    memcpy(&word, f.b + j * M::pack, sizeof word);
+                    M::pair(s.at[i][j], f.a[i], word, context);
+                }
+            }
+        }
+    }
+    template <int N> struct ts_word_of {
+        typedef uint32_t type;
+    };
+    TS_DEVICE void compute(ts_tile &t, sums &s, int stage, int64_t first_term, int32_t terms, const ts_context &context)
+    {
+        const left_type *pa = panel_a(t, stage);
+        const right_type *pb = panel_b(t, stage);
+        if (terms == BK) {
+#pragma unroll UNROLL
+            for (int term = 0; term < BK; term++) {
+                fragment f;
+                read(f, pa, pb, term);
+                multiply(s, f, first_term + term, context);
+            }
+        } else {
+#pragma unroll 1
+            for (int term = 0; term < terms; term++) {
+                fragment f;
+                read(f, pa, pb, term);
+                multiply(s, f, first_term + term, context);
+            }
+        }
+    }
+
+    /* Track 2. While summing, a thread only notes in which interval of panels its accumulators last rose. */
+    TS_DEVICE void note(sums &s, uint32_t interval)
+    {
+        if constexpr (Track == 2) {
+#pragma unroll
+            for (int i = 0; i < TM; i++) {
+#pragma unroll
+                for (int j = 0; j < TN; j++) {
+                    bool rose = P::add_op == ts_op_max ? s.at[i][j].best > s.old[i][j] : s.at[i][j].best < s.old[i][j];
+                    uint32_t mask = 0xffu << (j % 4 * 8);
+                    uint32_t changed = (s.interval[i][j / 4] & ~mask) | (interval << (j % 4 * 8));
+                    s.interval[i][j / 4] = rose ? changed : s.interval[i][j / 4];
+                    s.old[i][j] = s.at[i][j].best;
+                }
+            }
+        }
+    }
+
+    template <typename Step> TS_DEVICE void walk(ts_tile &t, int64_t panels, const Step &step)
+    {
+        fill(t, 0);
+        ts_sync();
+        if constexpr (M::raw) {
+            for (int i = 0; i < STAGES - 1; i++) {
+                if (i < panels) {
+                    issue(t, i);
+                    fill_next(t, i);
+                }
+                ts_copy_commit();
+            }
+            for (int64_t panel = 0; panel < panels; panel++) {
+                ts_copy_wait<STAGES - 2>();
+                ts_sync();
+                if (panel + STAGES - 1 < panels) {
+                    issue(t, panel + STAGES - 1);
+                    fill_next(t, panel + STAGES - 1);
+                }
+                ts_copy_commit();
+                step(panel, (int)(panel % PANELS));
+            }
+        } else {
+            held h;
+            fetch(t, 0, h);
+            place(t, 0, h);
+            fill_next(t, 0);
+            for (int64_t panel = 0; panel < panels; panel++) {
+                ts_sync();
+                if (panel + 1 < panels) {
+                    fetch(t, panel + 1, h);
+                    fill_next(t, panel + 1);
+                }
+                step(panel, (int)(panel & 1));
+                if (panel + 1 < panels) {
+                    place(t, panel + 1, h);
+                }
+            }
+        }
+    }
+
+    TS_DEVICE void run(const ts_cuda_contract &p)
+    {
+        ts_tile t;
+        const ts_cuda_mode *modes = ts_mode_table(p.modes);
+        const ts_cuda_mode *left_modes = modes + p.batch_count, *right_modes = left_modes + p.left_count;
+        const bool accumulate = ts_switched_on(p.accumulate);
+        const ts_context context = ts_make_context(p.modulus);
+        storage *c = reinterpret_cast<storage *>(ts_address(p.c));
+        char *w = Track != 0 ? ts_address(p.w) : nullptr;
+        unsigned char *shared = ts_shared();
+        t.a = reinterpret_cast<const storage *>(ts_address(p.a));
+        t.b = reinterpret_cast<const storage *>(ts_address(p.b));
+        t.a_row = reinterpret_cast<int64_t *>(shared);
+        t.c_row = t.a_row + BM;
+        t.w_row = t.c_row + BM;
+        t.b_row = t.w_row + BM;
+        t.c_column = t.b_row + BN;
+        t.w_column = t.c_column + BN;
+        t.a_term = t.w_column + BN;
+        t.b_term = t.a_term + 2 * TS_TERMS;
+        t.panels = shared + TABLES;
+        t.sum_modes = right_modes + p.right_count;
+        t.sum_count = p.sum_count;
+        t.wide = p.modes.wide;
+        t.conjugate_a = p.conjugate_a;
+        t.conjugate_b = p.conjugate_b;
+        t.a_by_term = p.sum_count > 0 && (p.left_count == 0 || ts_magnitude(t.sum_modes[p.sum_count - 1].a) <
+                                                                   ts_magnitude(left_modes[p.left_count - 1].a));
+        t.b_by_term = p.sum_count > 0 && (p.right_count == 0 || ts_magnitude(t.sum_modes[p.sum_count - 1].b) <
+                                                                    ts_magnitude(right_modes[p.right_count - 1].b));
+        t.a_wide = M::raw && sizeof(storage) < 16 &&
+                   ts_wide_rows<true>(p, modes, ts_address(p.a), p.batch_count, p.left_count,
+                                      p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
+        t.b_wide = M::raw && sizeof(storage) < 16 &&
+                   ts_wide_rows<false>(p, modes, ts_address(p.b), p.batch_count + p.left_count, p.right_count,
+                                       p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
+        for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
+            const ts_contract_item place = ts_contract_item_of(p, item);
+            const int64_t panels = (place.last - place.first + BK - 1) / BK;
+            const ts_cuda_offsets base = ts_offsets_of(modes, p.batch_count, p.modes.wide, place.batch);
+            t.first = place.first;
+            t.last = place.last;
+            ts_sync(); /* the tables of the item before are no longer read */
+            for (int i = ts_thread(); i < BM; i += THREADS) {
+                int64_t row = place.left_tile * BM + i;
+                ts_cuda_offsets offsets = ts_offsets_of(left_modes, p.left_count, p.modes.wide, row < p.left ? row : p.left - 1);
+                t.a_row[i] = base.a + offsets.a;
+                t.c_row[i] = row < p.left ? base.c + offsets.c : INT64_MIN;
+                t.w_row[i] = base.w + offsets.w;
+            }
+            for (int i = ts_thread(); i < BN; i += THREADS) {
+                int64_t column = place.right_tile * BN + i;
+                ts_cuda_offsets offsets =
+                    ts_offsets_of(right_modes, p.right_count, p.modes.wide, column < p.right ? column : p.right - 1);
+                t.b_row[i] = base.b + offsets.b;
+                t.c_column[i] = column < p.right ? offsets.c : INT64_MIN;
+                t.w_column[i] = offsets.w;
+            }
+            sums s;
+#pragma unroll
+            for (int i = 0; i < TM; i++) {
+#pragma unroll
+                for (int j = 0; j < TN / M::pack; j++) {
+                    M::start(s.at[i][j]);
+                    if constexpr (Track == 1) {
+                        s.index[i][j] = place.first;
+                    }
+                    if constexpr (Track == 2) {
+                        s.old[i][j] = P::zero();
+                        s.interval[i][j / 4] = 0;
+                    }
+                }
+            }
+            /* Numbers of intervals are bytes, so long sums have intervals of several panels. */
+            const int64_t per_interval = (panels + 255) / 256;
+            if (panels > 0) {
+                int32_t inside = 0;
+                uint32_t interval = 0;
+                walk(t, panels, [&](int64_t panel, int stage) {
+                    int64_t left_over = place.last - place.first - panel * BK;
+                    compute(t, s, stage, place.first + panel * BK, left_over < BK ? (int32_t)left_over : BK, context);
+                    if constexpr (Track == 2) {
+                        if (++inside == per_interval || panel + 1 == panels) {
+                            note(s, interval);
+                            interval++;
+                            inside = 0;
+                        }
+                    }
+                });
+            } else {
+                ts_sync();
+            }
+            if constexpr (Track == 2) {
+                find(t, p, s, place, panels, per_interval, w, context);
+            }
+            /* Through shared memory, a part of the rows at a time, so that neighbouring threads store neighbouring
+             * columns and the code that stores is there once. */
+            value *results = reinterpret_cast<value *>(t.panels);
+            int64_t *indices = reinterpret_cast<int64_t *>(t.panels + PART * BN * (int)sizeof(value));
+            for (int pass = 0; pass < PASSES; pass++) {
+                ts_sync();
+#pragma unroll
+                for (int i = 0; i < TM; i++) {
+#pragma unroll
+                    for (int j = 0; j < TN; j++) {
+                        if (i / (TM / PASSES) == pass) {
+                            int at = part_row_of(i) * BN + column_of(j);
+                            results[at] = M::result(s.at[i][j / M::pack], j % M::pack, context);
+                            if constexpr (Track == 1) {
+                                indices[at] = s.index[i][j];
+                            }
+                        }
+                    }
+                }
+                ts_sync();
+#pragma unroll 1
+                for (int at = ts_thread(); at < PART * BN; at += THREADS) {
+                    int row = row_of_part(at / BN, pass), column = at % BN;
+                    if (t.c_row[row] != INT64_MIN && t.c_column[column] != INT64_MIN) {
+                        if (p.splits > 1) {
+                            int64_t number = (place.batch * p.left + place.left_tile * BM + row) * p.right +
+                                             place.right_tile * BN + column;
+                            int64_t to = place.split * (p.batch * p.left * p.right) + number;
+                            reinterpret_cast<value *>((uintptr_t)p.partial)[to] = results[at];
+                            if constexpr (Track == 1) {
+                                reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[to] = indices[at];
+                            }
+                        } else {
+                            ts_put<P>(c + (t.c_row[row] + t.c_column[column]), results[at], accumulate, context);
+                            if constexpr (Track == 1) {
+                                int64_t index = p.sum == 0 ? -1 : ts_settled_winner<P>(P::finish(results[at]), indices[at]);
+                                ts_put_winner(w, t.w_row[row] + t.w_column[column], index, p.winner_bytes);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /* Track 2, afterwards: walk the panels again and look, for the results whose interval this is, for the first term
+     * equal to the best. A warp takes 32 terms of one result at a time. */
+    TS_DEVICE void find(ts_tile &t, const ts_cuda_contract &p, const sums &s, const ts_contract_item &place, int64_t panels,
+                        int64_t per_interval, char *w, const ts_context &context)
+    {
+        if constexpr (Track == 2) {
+            value *best = reinterpret_cast<value *>(t.panels + PANELS * (PANEL_A + PANEL_B));
+            unsigned char *number = reinterpret_cast<unsigned char *>(best + BM * BN);
+            const int warp = ts_thread() / 32, lane = ts_thread() % 32, share = BM * BN / THREADS;
+            const int64_t results = p.batch * p.left * p.right;
+#pragma unroll
+            for (int i = 0; i < TM; i++) {
+#pragma unroll
+                for (int j = 0; j < TN; j++) {
+                    int at = row_of(i) * BN + column_of(j);
+                    best[at] = s.at[i][j].best;
+                    number[at] = (unsigned char)(s.interval[i][j / 4] >> (j % 4 * 8));
+                }
+            }
+            ts_sync();
+            /* One bit per result of this lane: not found yet. Those that are NaN may be anywhere. */
+            uint32_t open[(share + 31) / 32], odd[(share + 31) / 32];
+            static_assert(share % 32 == 0, "a lane looks after whole words of results");
+            const int mine = (warp * 32 + lane) * share;
+            for (int word = 0; word < share / 32; word++) {
+                open[word] = 0;
+                odd[word] = 0;
+                for (int bit = 0; bit < 32; bit++) {
+                    int at = mine + word * 32 + bit;
+                    bool here = t.c_row[at / BN] != INT64_MIN && t.c_column[at % BN] != INT64_MIN;
+                    if (here) {
+                        /* The first term, unless one is found below. Where the result is zero so are all terms. */
+                        bool settled = p.splits == 1 && ts_same(P::finish(best[at]), P::zero());
+                        open[word] |= (settled ? 0u : 1u) << bit;
+                        odd[word] |= (ts_is_not_a_number(best[at]) ? 1u : 0u) << bit;
+                        write_winner(t, p, place, at, place.first, p.sum == 0 ? -1 : place.first, results, w);
+                    }
+                }
+            }
+            if (panels == 0) {
+                return;
+            }
+            ts_sync();
+            walk(t, panels, [&](int64_t panel, int stage) {
+                const left_type *pa = panel_a(t, stage);
+                const right_type *pb = panel_b(t, stage);
+                const int64_t left_over = place.last - place.first - panel * BK;
+                const int32_t terms = left_over < BK ? (int32_t)left_over : BK;
+                const uint32_t interval = (uint32_t)(panel / per_interval) * 0x01010101u;
+                for (int word = 0; word < share / 32; word++) {
+                    uint32_t match = 0;
+                    for (int quad = 0; quad < 8; quad++) {
+                        uint32_t equal = ts_equal_bytes(reinterpret_cast<const uint32_t *>(number + mine)[word * 8 + quad], interval);
+                        match |= ((equal & 0x08040201u) * 0x01010101u >> 24 & 0xfu) << (quad * 4);
+                    }
+                    match = (match | odd[word]) & open[word];
+                    uint32_t lanes = ts_ballot(match != 0);
+                    while (lanes != 0) {
+                        int leader = ts_first_lane(lanes);
+                        int bit = ts_first_lane(ts_shuffle(match, leader));
+                        int at = (warp * 32 + leader) * share + word * 32 + bit;
+                        int row = at / BN, column = at % BN;
+                        value wanted = best[at];
+                        uint32_t hits = 0;
+                        int32_t hit = 0;
+                        for (int32_t from = 0; from < terms && hits == 0; from += 32) {
+                            int32_t term = from + lane;
+                            bool same = false;
+                            if (term < terms) {
+                                value x = P::product(pa[term * PITCH_A + row], pb[term * PITCH_B + column], context.modulus);
+                                same = x == wanted || (ts_is_not_a_number(x) && ts_is_not_a_number(wanted));
+                            }
+                            hits = ts_ballot(same);
+                            hit = from + ts_first_lane(hits);
+                        }
+                        if (lane == leader) {
+                            match &= match - 1;
+                            if (hits != 0) {
+                                open[word] &= ~(1u << bit);
+                                write_winner(t, p, place, at, place.first + panel * BK + hit,
+                                             place.first + panel * BK + hit, results, w);
+                            }
+                        }
+                        lanes = ts_ballot(match != 0);
+                    }
+                }
+            });
+        }
+    }
+    TS_DEVICE void write_winner(ts_tile &t, const ts_cuda_contract &p, const ts_contract_item &place, int at, int64_t index,
+                                int64_t whole, int64_t results, char *w)
+    {
+        int row = at / BN, column = at % BN;
+        if (p.splits > 1) {
+            int64_t result = (place.batch * p.left + place.left_tile * BM + row) * p.right + place.right_tile * BN + column;
+            reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[place.split * results + result] = index;
+        } else {
+            ts_put_winner(w, t.w_row[row] + t.w_column[column], whole, p.winner_bytes);
+        }
+    }
+};
+
+#endif

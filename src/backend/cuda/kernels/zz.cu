@@ -1,0 +1,87 @@
+/* All kernels of one semiring; see abi.h for the names and for the definitions it is compiled with. */
+#include "adjoint.h"
+#include "direct.h"
+#include "tile.h"
+
+#include "algebra/algebra.h"
+
+#define TS_JOIN_(a, b) a##b
+#define TS_JOIN(a, b) TS_JOIN_(a, b)
+#define TS_NAME__(s, d, tail) ts_##s##_##d##_##tail
+#define TS_NAME_(s, d, tail) TS_NAME__(s, d, tail)
+#define TS_NAME(d, tail) TS_NAME_(TS_MODULE_SEMIRING, d, tail)
+
+/* One contract kernel by tiles. Pack: results per accumulator. The rest as in abi.h's table and in tile.h. */
+#define TS_TILED(d, tail, variant, pack, track, bm, bn, bk, tm, tn, threads, stages)                                       \
+    TS_KERNEL(TS_NAME(d, tail), ts_cuda_contract, threads)                                                                 \
+    {                                                                                                                      \
+        typedef ts_tile<pair_##d, ts_micro_of<pair_##d, pack>, bm, bn, bk, tm, tn, threads, stages, track> tile;           \
+        static_assert(tile::SHARED <= (int)ts_cuda_contract_shared(TS_CUDA_CONTRACT_##variant, sizeof(pair_##d::value)), "the table in abi.h is short"); \
+        tile::run(p);                                                                                                      \
+    }
+
+/* What every pair has. */
+#define TS_ALWAYS(d)                                                                                                       \
+    TS_TILED(d, contract_generic, GENERIC, 1, 0, 16, 16, 16, 1, 1, 256, 3)                                                 \
+    TS_TILED(d, contract_small, SMALL, ts_pack_of<pair_##d>::pack, 0, 32, 64, 16, 4, 4, 128, 3)                            \
+    TS_KERNEL(TS_NAME(d, contract_skinny), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, false>(p); }              \
+    TS_KERNEL(TS_NAME(d, contract_row), ts_cuda_contract, 256) { ts_contract_row<pair_##d, false>(p); }                    \
+    TS_KERNEL(TS_NAME(d, reduce), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d, false>(p); }                 \
+    TS_KERNEL(TS_NAME(d, reduce_row), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_row<pair_##d, false>(p); }              \
+    TS_KERNEL(TS_NAME(d, combine), ts_cuda_combine, TS_CUDA_THREADS) { ts_combine<pair_##d, pair_##d::selective>(p); }
+
+/* What selective pairs have beside: winners, decode, a domain where there is one. */
+#define TS_CHOOSING(d)                                                                                                     \
+    TS_TILED(d, contract_generic_w, GENERIC, 1, 1, 16, 16, 16, 1, 1, 256, 3)                                               \
+    TS_TILED(d, contract_small_w, SMALL, 1, 1, 32, 64, 16, 4, 4, 128, 3)                                                   \
+    TS_KERNEL(TS_NAME(d, contract_skinny_w), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, true>(p); }             \
+    TS_KERNEL(TS_NAME(d, contract_row_w), ts_cuda_contract, 256) { ts_contract_row<pair_##d, true>(p); }                   \
+    TS_KERNEL(TS_NAME(d, reduce_w), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d, true>(p); }                \
+    TS_KERNEL(TS_NAME(d, reduce_row_w), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_row<pair_##d, true>(p); }             \
+    TS_KERNEL(TS_NAME(d, decode), ts_cuda_decode, TS_CUDA_THREADS) { ts_decode<pair_##d>(p); }
+
+#define TS_ADJOINTS(d)                                                                                                     \
+    TS_KERNEL(TS_NAME(d, adjoint), ts_cuda_adjoint, TS_CUDA_THREADS) { ts_adjoint<pair_##d>(p); }
+#define TS_REDUCE_ADJOINTS(d)                                                                                              \
+    TS_KERNEL(TS_NAME(d, reduce_adjoint), ts_cuda_reduce_adjoint, TS_CUDA_THREADS) { ts_reduce_adjoint<pair_##d>(p); }
+#define TS_CHECKS(d)                                                                                                       \
+    TS_KERNEL(TS_NAME(d, check), ts_cuda_check, TS_CUDA_THREADS) { ts_check<pair_##d>(p); }
+
+/* The lists of dtypes that have them, per semiring: by the list's name and by whether the semiring is selective. */
+#define TS_MORE_0_NUMBER(d) TS_REDUCE_ADJOINTS(d)
+#define TS_MORE_0_FLOATING(d) TS_ADJOINTS(d) TS_REDUCE_ADJOINTS(d)
+#define TS_MORE_0_BOOLEAN(d)
+#define TS_MORE_0_COUNTED(d)
+#define TS_MORE_0_RESIDUE(d) TS_CHECKS(d)
+#define TS_MORE_1_ONE(d) TS_CHOOSING(d) TS_ADJOINTS(d) TS_REDUCE_ADJOINTS(d) TS_CHECKS(d)
+#define TS_DTYPES_ONE(s,a,m,sel) TS_PAIR(s,a,m,sel,f32)
+#define TS_MORE_1_ORDERED(d) TS_CHOOSING(d) TS_ADJOINTS(d) TS_REDUCE_ADJOINTS(d) TS_CHECKS(d)
+#define TS_MORE_1_FLOATING(d) TS_CHOOSING(d) TS_ADJOINTS(d) TS_REDUCE_ADJOINTS(d) TS_CHECKS(d)
+#define TS_MORE_1_BOOLEAN(d) TS_CHOOSING(d) TS_ADJOINTS(d) TS_REDUCE_ADJOINTS(d)
+#define TS_MORE TS_JOIN(TS_JOIN(TS_JOIN(TS_MORE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES)
+
+/* 128x128 results per block: for dtypes whose accumulators leave room for 8x8 of them per thread. */
+#define TS_LARGE_f16(d) TS_TILED(d, contract_large, LARGE, ts_pack_of<pair_##d>::pack, 0, 128, 128, 16, 8, 8, 256, 3)
+#define TS_LARGE_bf16(d) TS_LARGE_f16(d)
+#define TS_LARGE_f32(d) TS_LARGE_f16(d) TS_LARGE_W_##d(TS_MODULE_SELECTIVE, d)
+#define TS_LARGE_i16(d) TS_LARGE_f16(d)
+#define TS_LARGE_i32(d) TS_LARGE_f16(d)
+#define TS_LARGE_bool(d) TS_LARGE_f16(d)
+#define TS_LARGE_f64(d) TS_LARGE_f16(d)
+#define TS_LARGE_i64(d)
+#define TS_LARGE_c64(d)
+#define TS_LARGE_c128(d)
+#define TS_LARGE_vc64(d)
+#define TS_LARGE_vc128(d)
+#define TS_LARGE_W_f32(sel, d) TS_LARGE_W__(sel, d)
+#define TS_LARGE_W__(sel, d) TS_LARGE_W_##sel(d)
+#define TS_LARGE_W_0(d)
+#define TS_LARGE_W_1(d) TS_TILED(d, contract_deep_w, DEEP, 1, 2, 128, 64, 16, 8, 4, 256, 3)
+
+#define TS_PAIR(s, a, m, sel, d)      \
+    TS_DEFINE_PAIR(a, m, sel, d)      \
+    TS_ALWAYS(d)                      \
+    TS_MORE(d)                        \
+    TS_LARGE_##d(d)
+#define TS_EXPAND(list, ...) list(__VA_ARGS__)
+TS_EXPAND(TS_JOIN(TS_DTYPES_, TS_MODULE_DTYPES), TS_MODULE_SEMIRING, TS_MODULE_ADD, TS_MODULE_MUL, TS_MODULE_SELECTIVE)
