@@ -12,7 +12,7 @@
 #include <vector>
 
 #ifdef TENSUM_SIMCUDA
-#include "../../tests/simcuda/fibers.h"
+#include <simcuda/fibers.h>
 
 static void machine_open(const char *) {}
 static void *machine_allocate(size_t bytes)

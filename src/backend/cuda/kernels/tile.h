@@ -157,7 +157,13 @@ struct ts_tile {
     static const int TABLES = (3 * BM + 3 * BN + 4 * TS_TERMS) * 8;
     /* Track 2: the best values and the numbers of the intervals they were found in. */
     static const int FOUND = Track == 2 ? BM * BN * ((int)sizeof(value) + 1) : 0;
-    static const int SHARED = TABLES + PANELS * (PANEL_A + PANEL_B) + FOUND;
+    /* Results are stored through the panels' memory, PART of the BM rows per pass, in as few passes as fit. */
+    static const int PART_BYTES = BM * BN * ((int)sizeof(value) + (Track == 1 ? 8 : 0));
+    static const int LEAST = PART_BYTES / (TM < 8 ? TM : 8), ROOM_ = PANELS * (PANEL_A + PANEL_B);
+    static const int ROOM = ROOM_ > LEAST ? ROOM_ : LEAST;
+    static const int PASSES = PART_BYTES <= ROOM ? 1 : PART_BYTES <= 2 * ROOM ? 2 : PART_BYTES <= 4 * ROOM ? 4 : 8;
+    static const int PART = BM / PASSES;
+    static const int SHARED = TABLES + ROOM + FOUND;
     static const int PER_TABLE = TS_TERMS / BK;
     static const int UNROLL = TM * TN >= 32 ? BK : 4;
     static const int NA = BM * BK / THREADS, NB = BN * BK / THREADS;
@@ -275,10 +281,6 @@ struct ts_tile {
         }
     }
 
-    /* Results stored per pass: PART rows of all BM, as many as fit where the panels were. */
-    static const int PART_BYTES = BM * BN * ((int)sizeof(value) + (Track == 1 ? 8 : 0)), ROOM = PANELS * (PANEL_A + PANEL_B);
-    static const int PASSES = PART_BYTES <= ROOM ? 1 : PART_BYTES <= 2 * ROOM ? 2 : PART_BYTES <= 4 * ROOM ? 4 : 8;
-    static const int PART = BM / PASSES;
     static_assert(TM % PASSES == 0 && PART_BYTES <= PASSES * ROOM, "a part fits");
     /* Row of accumulator i within its part, and back: parts take TM / PASSES consecutive accumulators of every thread. */
     TS_DEVICE int part_row_of(int i)
@@ -574,7 +576,7 @@ struct ts_tile {
                         int64_t per_interval, char *w, const ts_context &context)
     {
         if constexpr (Track == 2) {
-            value *best = reinterpret_cast<value *>(t.panels + PANELS * (PANEL_A + PANEL_B));
+            value *best = reinterpret_cast<value *>(t.panels + ROOM);
             unsigned char *number = reinterpret_cast<unsigned char *>(best + BM * BN);
             const int warp = ts_thread() / 32, lane = ts_thread() % 32, share = BM * BN / THREADS;
             const int64_t results = p.batch * p.left * p.right;
