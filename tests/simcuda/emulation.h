@@ -40,6 +40,7 @@ struct ts_sim_kernel {
     static void name##_enter(const void *params_) { name(*static_cast<const params *>(params_)); } \
     static ts_sim_kernel name##_kernel(#name, sizeof(params), threads, name##_enter);            \
     static void name(const params &p)
+#define TS_KERNEL_BLOCKS(name, params, threads, blocks) TS_KERNEL(name, params, threads)
 #define TS_DEVICE static inline __attribute__((unused))
 
 TS_DEVICE int32_t ts_thread(void) { return ts_sim_here.thread; }

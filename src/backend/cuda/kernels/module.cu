@@ -12,18 +12,22 @@
 #define TS_NAME(d, tail) TS_NAME_(TS_MODULE_SEMIRING, d, tail)
 
 /* One contract kernel by tiles. Pack: results per accumulator. The rest as in abi.h's table and in tile.h. */
-#define TS_TILED(d, tail, variant, pack, track, bm, bn, bk, tm, tn, threads, stages)                                       \
-    TS_KERNEL(TS_NAME(d, tail), ts_cuda_contract, threads)                                                                 \
+#define TS_TILED(d, tail, variant, pack, track, bm, bn, bk, tm, tn, threads, stages, blocks)                               \
+    TS_KERNEL_BLOCKS(TS_NAME(d, tail), ts_cuda_contract, threads, blocks)                                                  \
     {                                                                                                                      \
         typedef ts_tile<pair_##d, ts_micro_of<pair_##d, pack>, bm, bn, bk, tm, tn, threads, stages, track> tile;           \
         static_assert(tile::SHARED <= (int)ts_cuda_contract_shared(TS_CUDA_CONTRACT_##variant, sizeof(pair_##d::value)), "the table in abi.h is short"); \
         tile::run(p);                                                                                                      \
     }
 
+/* Blocks at a time, by what the accumulators leave of the registers. */
+#define TS_BLOCKS_SMALL(d) (sizeof(pair_##d::value) <= 4 ? 4 : 2)
+#define TS_BLOCKS_LARGE(d) (sizeof(pair_##d::value) <= 4 ? 2 : 1)
+
 /* What every pair has. */
 #define TS_ALWAYS(d)                                                                                                       \
-    TS_TILED(d, contract_generic, GENERIC, 1, 0, 16, 16, 16, 1, 1, 256, 3)                                                 \
-    TS_TILED(d, contract_small, SMALL, ts_pack_of<pair_##d>::pack, 0, 32, 64, 16, 4, 4, 128, 3)                            \
+    TS_TILED(d, contract_generic, GENERIC, 1, 0, 16, 16, 16, 1, 1, 256, 3, 2)                                                 \
+    TS_TILED(d, contract_small, SMALL, ts_pack_of<pair_##d>::pack, 0, 32, 64, 16, 4, 4, 128, 3, TS_BLOCKS_SMALL(d))                            \
     TS_KERNEL(TS_NAME(d, contract_skinny), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, false>(p); }              \
     TS_KERNEL(TS_NAME(d, contract_row), ts_cuda_contract, 256) { ts_contract_row<pair_##d, false>(p); }                    \
     TS_KERNEL(TS_NAME(d, reduce), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d>(p); }                        \
@@ -32,8 +36,8 @@
 
 /* What selective pairs have beside: winners, decode, a domain where there is one. */
 #define TS_CHOOSING(d)                                                                                                     \
-    TS_TILED(d, contract_generic_w, GENERIC, 1, 1, 16, 16, 16, 1, 1, 256, 3)                                               \
-    TS_TILED(d, contract_small_w, SMALL, 1, 1, 32, 64, 16, 4, 4, 128, 3)                                                   \
+    TS_TILED(d, contract_generic_w, GENERIC, 1, 1, 16, 16, 16, 1, 1, 256, 3, 2)                                               \
+    TS_TILED(d, contract_small_w, SMALL, 1, 1, 32, 64, 16, 4, 4, 128, 3, TS_BLOCKS_SMALL(d))                                                   \
     TS_KERNEL(TS_NAME(d, contract_skinny_w), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, true>(p); }             \
     TS_KERNEL(TS_NAME(d, contract_row_w), ts_cuda_contract, 256) { ts_contract_row<pair_##d, true>(p); }                   \
     TS_KERNEL(TS_NAME(d, decode), ts_cuda_decode, TS_CUDA_THREADS) { ts_decode<pair_##d>(p); }
@@ -57,7 +61,7 @@
 #define TS_MORE TS_JOIN(TS_JOIN(TS_JOIN(TS_MORE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES)
 
 /* 128x128 results per block: for dtypes whose accumulators leave room for 8x8 of them per thread. */
-#define TS_LARGE_f16(d) TS_TILED(d, contract_large, LARGE, ts_pack_of<pair_##d>::pack, 0, 128, 128, 16, 8, 8, 256, 3)
+#define TS_LARGE_f16(d) TS_TILED(d, contract_large, LARGE, ts_pack_of<pair_##d>::pack, 0, 128, 128, 16, 8, 8, 256, 3, TS_BLOCKS_LARGE(d))
 #define TS_LARGE_bf16(d) TS_LARGE_f16(d)
 #define TS_LARGE_f32(d) TS_LARGE_f16(d) TS_LARGE_W_##d(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_i16(d) TS_LARGE_f16(d)
@@ -72,7 +76,7 @@
 #define TS_LARGE_W_f32(sel, d) TS_LARGE_W__(sel, d)
 #define TS_LARGE_W__(sel, d) TS_LARGE_W_##sel(d)
 #define TS_LARGE_W_0(d)
-#define TS_LARGE_W_1(d) TS_TILED(d, contract_deep_w, DEEP, 1, 2, 128, 64, 16, 8, 4, 256, 3)
+#define TS_LARGE_W_1(d) TS_TILED(d, contract_deep_w, DEEP, 1, 2, 128, 64, 16, 8, 4, 256, 3, 2)
 
 #define TS_PAIR(s, a, m, sel, d)      \
     TS_DEFINE_PAIR(a, m, sel, d)      \

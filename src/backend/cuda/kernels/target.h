@@ -13,6 +13,9 @@
 
 #define TS_KERNEL(name, params, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ params p)
+/* The same, with so many blocks at a time on a multiprocessor. */
+#define TS_KERNEL_BLOCKS(name, params, threads, blocks) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ params p)
 #define TS_DEVICE static __device__ __forceinline__
 
 TS_DEVICE int32_t ts_thread(void) { return (int32_t)threadIdx.x; }
