@@ -172,8 +172,17 @@ struct ts_tile {
     static_assert(PANEL_A % 16 == 0 && PANEL_B % 16 == 0 && TABLES % 16 == 0, "16-byte reads");
     static_assert(Track == 0 || M::pack == 1, "winners need one result per accumulator");
 
-    int64_t *a_row, *b_row, *c_row, *c_column, *w_row, *w_column, *a_term, *b_term;
-    unsigned char *panels;
+    /* Where things lie in shared memory: constants of the kernel, so that they take no registers. */
+    TS_DEVICE int64_t *a_row(void) { return reinterpret_cast<int64_t *>(ts_shared()); }
+    TS_DEVICE int64_t *c_row(void) { return a_row() + BM; }
+    TS_DEVICE int64_t *w_row(void) { return a_row() + 2 * BM; }
+    TS_DEVICE int64_t *b_row(void) { return a_row() + 3 * BM; }
+    TS_DEVICE int64_t *c_column(void) { return b_row() + BN; }
+    TS_DEVICE int64_t *w_column(void) { return b_row() + 2 * BN; }
+    TS_DEVICE int64_t *a_term(void) { return b_row() + 3 * BN; }
+    TS_DEVICE int64_t *b_term(void) { return a_term() + 2 * TS_TERMS; }
+    TS_DEVICE unsigned char *panels_at(void) { return ts_shared() + TABLES; }
+
     const storage *a, *b;
     const ts_cuda_mode *sum_modes;
     int32_t sum_count, wide;
@@ -182,26 +191,26 @@ struct ts_tile {
     bool a_by_term, b_by_term;    /* neighbouring threads load neighbouring terms instead of rows */
     bool a_wide, b_wide;          /* raw: 16 bytes of rows at once */
 
-    TS_DEVICE left_type *panel_a(ts_tile &t, int stage)
+    TS_DEVICE left_type *panel_a(int stage)
     {
-        return reinterpret_cast<left_type *>(t.panels + stage * (PANEL_A + PANEL_B));
+        return reinterpret_cast<left_type *>(panels_at() + stage * (PANEL_A + PANEL_B));
     }
-    TS_DEVICE right_type *panel_b(ts_tile &t, int stage)
+    TS_DEVICE right_type *panel_b(int stage)
     {
-        return reinterpret_cast<right_type *>(t.panels + stage * (PANEL_A + PANEL_B) + PANEL_A);
+        return reinterpret_cast<right_type *>(panels_at() + stage * (PANEL_A + PANEL_B) + PANEL_A);
     }
     /* Offsets of the terms of table `number`, into the table that is not in use. */
-    TS_DEVICE void fill(ts_tile &t, int64_t number)
+    TS_DEVICE void fill(const ts_tile &t, int32_t number)
     {
-        int32_t at = (int32_t)(number & 1) * TS_TERMS;
+        int32_t at = (number & 1) * TS_TERMS;
         if (ts_thread() < TS_TERMS) {
-            int64_t term = t.first + number * TS_TERMS + ts_thread();
+            int64_t term = t.first + (int64_t)number * TS_TERMS + ts_thread();
             ts_cuda_offsets offsets = ts_offsets_of(t.sum_modes, t.sum_count, t.wide, term < t.last ? term : t.last - 1);
-            t.a_term[at + ts_thread()] = offsets.a;
-            t.b_term[at + ts_thread()] = offsets.b;
+            a_term()[at + ts_thread()] = offsets.a;
+            b_term()[at + ts_thread()] = offsets.b;
         }
     }
-    TS_DEVICE void fill_next(ts_tile &t, int64_t panel)
+    TS_DEVICE void fill_next(const ts_tile &t, int32_t panel)
     {
         if ((panel + 1) % PER_TABLE == 0) {
             fill(t, (panel + 1) / PER_TABLE);
@@ -236,37 +245,37 @@ struct ts_tile {
             }
         }
     }
-    TS_DEVICE void issue(ts_tile &t, int64_t panel)
+    TS_DEVICE void issue(const ts_tile &t, int32_t panel)
     {
-        int32_t at = (int32_t)(panel / PER_TABLE & 1) * TS_TERMS + (int32_t)(panel % PER_TABLE) * BK;
-        int stage = (int)(panel % PANELS);
-        copy_raw<BM, PITCH_A>(panel_a(t, stage), t.a, t.a_row, t.a_term + at, t.a_by_term, t.a_wide);
-        copy_raw<BN, PITCH_B>(panel_b(t, stage), t.b, t.b_row, t.b_term + at, t.b_by_term, t.b_wide);
+        int32_t at = (panel / PER_TABLE & 1) * TS_TERMS + panel % PER_TABLE * BK;
+        int stage = panel % PANELS;
+        copy_raw<BM, PITCH_A>(panel_a(stage), t.a, a_row(), a_term() + at, t.a_by_term, t.a_wide);
+        copy_raw<BN, PITCH_B>(panel_b(stage), t.b, b_row(), b_term() + at, t.b_by_term, t.b_wide);
     }
 
     struct held {
         storage a[NA], b[NB];
     };
-    TS_DEVICE void fetch(ts_tile &t, int64_t panel, held &h)
+    TS_DEVICE void fetch(const ts_tile &t, int32_t panel, held &h)
     {
-        int32_t at = (int32_t)(panel / PER_TABLE & 1) * TS_TERMS + (int32_t)(panel % PER_TABLE) * BK;
+        int32_t at = (panel / PER_TABLE & 1) * TS_TERMS + panel % PER_TABLE * BK;
 #pragma unroll
         for (int i = 0; i < NA; i++) {
             int e = i * THREADS + ts_thread();
             int row = t.a_by_term ? e / BK : e % BM, term = t.a_by_term ? e % BK : e / BM;
-            h.a[i] = t.a[t.a_row[row] + t.a_term[at + term]];
+            h.a[i] = t.a[a_row()[row] + a_term()[at + term]];
         }
 #pragma unroll
         for (int i = 0; i < NB; i++) {
             int e = i * THREADS + ts_thread();
             int row = t.b_by_term ? e / BK : e % BN, term = t.b_by_term ? e % BK : e / BN;
-            h.b[i] = t.b[t.b_row[row] + t.b_term[at + term]];
+            h.b[i] = t.b[b_row()[row] + b_term()[at + term]];
         }
     }
-    TS_DEVICE void place(ts_tile &t, int64_t panel, const held &h)
+    TS_DEVICE void place(const ts_tile &t, int32_t panel, const held &h)
     {
-        left_type *to_a = panel_a(t, (int)(panel & 1));
-        right_type *to_b = panel_b(t, (int)(panel & 1));
+        left_type *to_a = panel_a((panel & 1));
+        right_type *to_b = panel_b((panel & 1));
 #pragma unroll
         for (int i = 0; i < NA; i++) {
             int e = i * THREADS + ts_thread();
@@ -350,10 +359,10 @@ struct ts_tile {
     template <int N> struct ts_word_of {
         typedef uint32_t type;
     };
-    TS_DEVICE void compute(ts_tile &t, sums &s, int stage, int64_t first_term, int32_t terms, const ts_context &context)
+    TS_DEVICE void compute(sums &s, int stage, int64_t first_term, int32_t terms, const ts_context &context)
     {
-        const left_type *pa = panel_a(t, stage);
-        const right_type *pb = panel_b(t, stage);
+        const left_type *pa = panel_a(stage);
+        const right_type *pb = panel_b(stage);
         if (terms == BK) {
 #pragma unroll UNROLL
             for (int term = 0; term < BK; term++) {
@@ -389,7 +398,7 @@ struct ts_tile {
         }
     }
 
-    template <typename Step> TS_DEVICE void walk(ts_tile &t, int64_t panels, const Step &step)
+    template <typename Step> TS_DEVICE void walk(const ts_tile &t, int32_t panels, const Step &step)
     {
         fill(t, 0);
         ts_sync();
@@ -401,7 +410,7 @@ struct ts_tile {
                 }
                 ts_copy_commit();
             }
-            for (int64_t panel = 0; panel < panels; panel++) {
+            for (int32_t panel = 0; panel < panels; panel++) {
                 ts_copy_wait<STAGES - 2>();
                 ts_sync();
                 if (panel + STAGES - 1 < panels) {
@@ -409,20 +418,20 @@ struct ts_tile {
                     fill_next(t, panel + STAGES - 1);
                 }
                 ts_copy_commit();
-                step(panel, (int)(panel % PANELS));
+                step(panel, panel % PANELS);
             }
         } else {
             held h;
             fetch(t, 0, h);
             place(t, 0, h);
             fill_next(t, 0);
-            for (int64_t panel = 0; panel < panels; panel++) {
+            for (int32_t panel = 0; panel < panels; panel++) {
                 ts_sync();
                 if (panel + 1 < panels) {
                     fetch(t, panel + 1, h);
                     fill_next(t, panel + 1);
                 }
-                step(panel, (int)(panel & 1));
+                step(panel, (panel & 1));
                 if (panel + 1 < panels) {
                     place(t, panel + 1, h);
                 }
@@ -439,18 +448,8 @@ struct ts_tile {
         const ts_context context = ts_make_context(p.modulus);
         storage *c = reinterpret_cast<storage *>(ts_address(p.c));
         char *w = Track != 0 ? ts_address(p.w) : nullptr;
-        unsigned char *shared = ts_shared();
         t.a = reinterpret_cast<const storage *>(ts_address(p.a));
         t.b = reinterpret_cast<const storage *>(ts_address(p.b));
-        t.a_row = reinterpret_cast<int64_t *>(shared);
-        t.c_row = t.a_row + BM;
-        t.w_row = t.c_row + BM;
-        t.b_row = t.w_row + BM;
-        t.c_column = t.b_row + BN;
-        t.w_column = t.c_column + BN;
-        t.a_term = t.w_column + BN;
-        t.b_term = t.a_term + 2 * TS_TERMS;
-        t.panels = shared + TABLES;
         t.sum_modes = right_modes + p.right_count;
         t.sum_count = p.sum_count;
         t.wide = p.modes.wide;
@@ -468,7 +467,7 @@ struct ts_tile {
                                        p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
         for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
             const ts_contract_item place = ts_contract_item_of(p, item);
-            const int64_t panels = (place.last - place.first + BK - 1) / BK;
+            const int32_t panels = (int32_t)((place.last - place.first + BK - 1) / BK); /* 2^31 of them are years of work */
             const ts_cuda_offsets base = ts_offsets_of(modes, p.batch_count, p.modes.wide, place.batch);
             t.first = place.first;
             t.last = place.last;
@@ -476,17 +475,17 @@ struct ts_tile {
             for (int i = ts_thread(); i < BM; i += THREADS) {
                 int64_t row = place.left_tile * BM + i;
                 ts_cuda_offsets offsets = ts_offsets_of(left_modes, p.left_count, p.modes.wide, row < p.left ? row : p.left - 1);
-                t.a_row[i] = base.a + offsets.a;
-                t.c_row[i] = row < p.left ? base.c + offsets.c : INT64_MIN;
-                t.w_row[i] = base.w + offsets.w;
+                a_row()[i] = base.a + offsets.a;
+                c_row()[i] = row < p.left ? base.c + offsets.c : INT64_MIN;
+                w_row()[i] = base.w + offsets.w;
             }
             for (int i = ts_thread(); i < BN; i += THREADS) {
                 int64_t column = place.right_tile * BN + i;
                 ts_cuda_offsets offsets =
                     ts_offsets_of(right_modes, p.right_count, p.modes.wide, column < p.right ? column : p.right - 1);
-                t.b_row[i] = base.b + offsets.b;
-                t.c_column[i] = column < p.right ? offsets.c : INT64_MIN;
-                t.w_column[i] = offsets.w;
+                b_row()[i] = base.b + offsets.b;
+                c_column()[i] = column < p.right ? offsets.c : INT64_MIN;
+                w_column()[i] = offsets.w;
             }
             sums s;
 #pragma unroll
@@ -504,13 +503,13 @@ struct ts_tile {
                 }
             }
             /* Numbers of intervals are bytes, so long sums have intervals of several panels. */
-            const int64_t per_interval = (panels + 255) / 256;
+            const int32_t per_interval = (panels + 255) / 256;
             if (panels > 0) {
                 int32_t inside = 0;
                 uint32_t interval = 0;
-                walk(t, panels, [&](int64_t panel, int stage) {
-                    int64_t left_over = place.last - place.first - panel * BK;
-                    compute(t, s, stage, place.first + panel * BK, left_over < BK ? (int32_t)left_over : BK, context);
+                walk(t, panels, [&](int32_t panel, int stage) {
+                    int64_t left_over = place.last - place.first - (int64_t)panel * BK;
+                    compute(s, stage, place.first + (int64_t)panel * BK, left_over < BK ? (int32_t)left_over : BK, context);
                     if constexpr (Track == 2) {
                         if (++inside == per_interval || panel + 1 == panels) {
                             note(s, interval);
@@ -527,8 +526,8 @@ struct ts_tile {
             }
             /* Through shared memory, a part of the rows at a time, so that neighbouring threads store neighbouring
              * columns and the code that stores is there once. */
-            value *results = reinterpret_cast<value *>(t.panels);
-            int64_t *indices = reinterpret_cast<int64_t *>(t.panels + PART * BN * (int)sizeof(value));
+            value *results = reinterpret_cast<value *>(panels_at());
+            int64_t *indices = reinterpret_cast<int64_t *>(panels_at() + PART * BN * (int)sizeof(value));
             for (int pass = 0; pass < PASSES; pass++) {
                 ts_sync();
 #pragma unroll
@@ -548,7 +547,7 @@ struct ts_tile {
 #pragma unroll 1
                 for (int at = ts_thread(); at < PART * BN; at += THREADS) {
                     int row = row_of_part(at / BN, pass), column = at % BN;
-                    if (t.c_row[row] != INT64_MIN && t.c_column[column] != INT64_MIN) {
+                    if (c_row()[row] != INT64_MIN && c_column()[column] != INT64_MIN) {
                         if (p.splits > 1) {
                             int64_t number = (place.batch * p.left + place.left_tile * BM + row) * p.right +
                                              place.right_tile * BN + column;
@@ -558,10 +557,10 @@ struct ts_tile {
                                 reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[to] = indices[at];
                             }
                         } else {
-                            ts_put<P>(c + (t.c_row[row] + t.c_column[column]), results[at], accumulate, context);
+                            ts_put<P>(c + (c_row()[row] + c_column()[column]), results[at], accumulate, context);
                             if constexpr (Track == 1) {
                                 int64_t index = p.sum == 0 ? -1 : ts_settled_winner<P>(P::finish(results[at]), indices[at]);
-                                ts_put_winner(w, t.w_row[row] + t.w_column[column], index, p.winner_bytes);
+                                ts_put_winner(w, w_row()[row] + w_column()[column], index, p.winner_bytes);
                             }
                         }
                     }
@@ -572,11 +571,11 @@ struct ts_tile {
 
     /* Track 2, afterwards: walk the panels again and look, for the results whose interval this is, for the first term
      * equal to the best. A warp takes 32 terms of one result at a time. */
-    TS_DEVICE void find(ts_tile &t, const ts_cuda_contract &p, const sums &s, const ts_contract_item &place, int64_t panels,
-                        int64_t per_interval, char *w, const ts_context &context)
+    TS_DEVICE void find(const ts_tile &t, const ts_cuda_contract &p, const sums &s, const ts_contract_item &place, int32_t panels,
+                        int32_t per_interval, char *w, const ts_context &context)
     {
         if constexpr (Track == 2) {
-            value *best = reinterpret_cast<value *>(t.panels + ROOM);
+            value *best = reinterpret_cast<value *>(panels_at() + ROOM);
             unsigned char *number = reinterpret_cast<unsigned char *>(best + BM * BN);
             const int warp = ts_thread() / 32, lane = ts_thread() % 32, share = BM * BN / THREADS;
             const int64_t results = p.batch * p.left * p.right;
@@ -599,13 +598,13 @@ struct ts_tile {
                 odd[word] = 0;
                 for (int bit = 0; bit < 32; bit++) {
                     int at = mine + word * 32 + bit;
-                    bool here = t.c_row[at / BN] != INT64_MIN && t.c_column[at % BN] != INT64_MIN;
+                    bool here = c_row()[at / BN] != INT64_MIN && c_column()[at % BN] != INT64_MIN;
                     if (here) {
                         /* The first term, unless one is found below. Where the result is zero so are all terms. */
                         bool settled = p.splits == 1 && ts_same(P::finish(best[at]), P::zero());
                         open[word] |= (settled ? 0u : 1u) << bit;
                         odd[word] |= (ts_is_not_a_number(best[at]) ? 1u : 0u) << bit;
-                        write_winner(t, p, place, at, place.first, p.sum == 0 ? -1 : place.first, results, w);
+                        write_winner(p, place, at, place.first, p.sum == 0 ? -1 : place.first, results, w);
                     }
                 }
             }
@@ -613,10 +612,10 @@ struct ts_tile {
                 return;
             }
             ts_sync();
-            walk(t, panels, [&](int64_t panel, int stage) {
-                const left_type *pa = panel_a(t, stage);
-                const right_type *pb = panel_b(t, stage);
-                const int64_t left_over = place.last - place.first - panel * BK;
+            walk(t, panels, [&](int32_t panel, int stage) {
+                const left_type *pa = panel_a(stage);
+                const right_type *pb = panel_b(stage);
+                const int64_t left_over = place.last - place.first - (int64_t)panel * BK;
                 const int32_t terms = left_over < BK ? (int32_t)left_over : BK;
                 const uint32_t interval = (uint32_t)(panel / per_interval) * 0x01010101u;
                 for (int word = 0; word < share / 32; word++) {
@@ -649,8 +648,8 @@ struct ts_tile {
                             match &= match - 1;
                             if (hits != 0) {
                                 open[word] &= ~(1u << bit);
-                                write_winner(t, p, place, at, place.first + panel * BK + hit,
-                                             place.first + panel * BK + hit, results, w);
+                                write_winner(p, place, at, place.first + (int64_t)panel * BK + hit,
+                                             place.first + (int64_t)panel * BK + hit, results, w);
                             }
                         }
                         lanes = ts_ballot(match != 0);
@@ -659,7 +658,7 @@ struct ts_tile {
             });
         }
     }
-    TS_DEVICE void write_winner(ts_tile &t, const ts_cuda_contract &p, const ts_contract_item &place, int at, int64_t index,
+    TS_DEVICE void write_winner(const ts_cuda_contract &p, const ts_contract_item &place, int at, int64_t index,
                                 int64_t whole, int64_t results, char *w)
     {
         int row = at / BN, column = at % BN;
@@ -667,7 +666,7 @@ struct ts_tile {
             int64_t result = (place.batch * p.left + place.left_tile * BM + row) * p.right + place.right_tile * BN + column;
             reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[place.split * results + result] = index;
         } else {
-            ts_put_winner(w, t.w_row[row] + t.w_column[column], whole, p.winner_bytes);
+            ts_put_winner(w, w_row()[row] + w_column()[column], whole, p.winner_bytes);
         }
     }
 };
