@@ -58,6 +58,32 @@ done:
     return status;
 }
 
+/* Side by side or one after the other? Threads inside a step pay from about a million pairs on; below that whole
+ * slices go to threads, as far as memory allows. */
+static void choose_lanes(const tensum_program *program, ts_compiled *compiled, int64_t *end)
+{
+    static const double pairs_worth_threads = 1 << 20;
+    static const uint64_t most_bytes = (uint64_t)1 << 30;
+    const tensum_plan *plan = program->plan;
+    int32_t lanes = tensum_context_threads(program->context);
+    double pairs = exp2(plan->tc) / (double)ts_max64(1, plan->slice_total) / (double)plan->step_count;
+    uint64_t limit = plan->memory_limit != 0 ? plan->memory_limit : most_bytes;
+    lanes = (int32_t)ts_min64(lanes, plan->slice_total);
+    if (lanes < 2 || program->modes != TENSUM_VALUE || pairs >= pairs_worth_threads) {
+        return;
+    }
+    compiled->lane_partial = *end;
+    compiled->lane_bytes = *end + aligned(compiled->output_elements * (int64_t)tensum_dtype_bytes(plan->algebra.dtype));
+    while (lanes > 1 && (uint64_t)compiled->lane_bytes * (uint64_t)lanes + (uint64_t)*end > limit) {
+        lanes--;
+    }
+    if (lanes > 1) {
+        compiled->lanes = lanes;
+        compiled->lane_offset = *end;
+        *end += lanes * compiled->lane_bytes;
+    }
+}
+
 static tensum_status compile(tensum_program *program)
 {
     tensum_status status = TENSUM_OK;
@@ -93,6 +119,7 @@ static tensum_status compile(tensum_program *program)
     TRY(measure_steps(program, compiled));
     compiled->scratch_offset = end;
     end += aligned((int64_t)compiled->scratch_bytes);
+    choose_lanes(program, compiled, &end);
     program->workspace_bytes = (size_t)(end > 0 ? end : TS_ARENA_ALIGNMENT);
     program->compiled = compiled;
     compiled = NULL;

@@ -84,6 +84,10 @@ static tensum_status run_values(ts_running *running)
     if (arguments->winners != NULL && repeats) {
         TRY(fill_winners(running));
     }
+    if (workspace->lanes != NULL && running->compiled->lanes > 1 && count > 1) {
+        TRY(ts_run_lanes(running, arguments->slice_first, count));
+        goto done;
+    }
     for (int64_t i = 0; i < count; i++) {
         ts_set_slice(running, arguments->slice_first + i);
         workspace->base[n] = ts_output_base(running, arguments->output->data, workspace->slice_strides + n * plan->slice_label_count, bytes);

@@ -86,6 +86,34 @@ done:
     return status;
 }
 
+tensum_status ts_workspace_lane(tensum_program *program, char *memory, tensum_workspace **out)
+{
+    tensum_status status = TENSUM_OK;
+    tensum_workspace *lane = NULL;
+    TRY(ts_allocate_zero(1, sizeof *lane, "workspace", &lane));
+    lane->program = tensum_program_retain(program);
+    lane->memory = memory;
+    TRY(prepare(lane));
+    *out = lane;
+    lane = NULL;
+done:
+    tensum_workspace_release(lane);
+    return status;
+}
+
+static tensum_status prepare_lanes(tensum_workspace *workspace)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_compiled *compiled = workspace->program->compiled;
+    TRY(ts_allocate_zero((size_t)compiled->lanes, sizeof *workspace->lanes, "workspace", &workspace->lanes));
+    for (int32_t i = 0; i < compiled->lanes; i++) {
+        char *memory = workspace->memory + compiled->lane_offset + i * compiled->lane_bytes;
+        TRY(ts_workspace_lane(workspace->program, memory, &workspace->lanes[i]));
+    }
+done:
+    return status;
+}
+
 tensum_status tensum_workspace_create(tensum_program *program, const tensum_workspace_options *options,
                                       tensum_workspace **out)
 {
@@ -106,6 +134,7 @@ tensum_status tensum_workspace_create(tensum_program *program, const tensum_work
     } else {
         TRY(take_memory(workspace, options));
         TRY(prepare(workspace));
+        TRY(prepare_lanes(workspace));
     }
     *out = workspace;
     workspace = NULL;
@@ -118,6 +147,13 @@ void tensum_workspace_release(tensum_workspace *workspace)
 {
     if (workspace == NULL) {
         return;
+    }
+    if (workspace->lanes != NULL) {
+        const ts_compiled *compiled = workspace->program->compiled;
+        for (int32_t i = 0; i < compiled->lanes; i++) {
+            tensum_workspace_release(workspace->lanes[i]);
+        }
+        ts_free(workspace->lanes);
     }
     if (workspace->state != NULL) {
         workspace->program->backend->workspace_destroy(workspace->state);

@@ -15,6 +15,10 @@ typedef struct ts_compiled {
     int32_t most_modes;     /* of any step */
     int64_t output_elements;
     bool keeps;             /* intermediates at keep_offset */
+    /* Slices too small to be worth threads inside run side by side: lanes of lane_bytes behind everything else, each
+     * with an arena, scratch and, at lane_partial, its slice's share of the output in compact raw shape. */
+    int32_t lanes;          /* 0: slices run one after the other */
+    int64_t lane_offset, lane_bytes, lane_partial;
 } ts_compiled;
 
 typedef union ts_forward_spec {
@@ -50,6 +54,7 @@ struct tensum_workspace {
     int64_t *coordinates;        /* [slice_label_count] of the current slice */
     int64_t *assignment;         /* [label_count] */
     double *cotangent;           /* [value_count] of a trace */
+    tensum_workspace **lanes;    /* [compiled->lanes] over parts of this one's memory */
     uint8_t *wanted;             /* [value_count] a gradient is wanted somewhere below; in a trace: carries a cotangent */
 };
 
@@ -64,6 +69,12 @@ typedef struct ts_running {
     int64_t slice;
     double last_poll, started;
 } ts_running;
+
+/* lanes.c: values of the slices [first, first + count), added to the output in ascending order. */
+tensum_status ts_run_lanes(ts_running *running, int64_t first, int64_t count);
+
+/* workspace.c: a workspace over a part of another's memory. */
+tensum_status ts_workspace_lane(tensum_program *program, char *memory, tensum_workspace **lane);
 
 /* validate.c */
 tensum_status ts_validate_run(const tensum_program *program, const tensum_run_arguments *arguments);

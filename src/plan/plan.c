@@ -454,6 +454,7 @@ tensum_status tensum_plan_create(tensum_network *network, tensum_tree *tree, con
     atomic_init(&plan->references, 1);
     plan->network = tensum_network_retain(network);
     plan->tree = tensum_tree_retain(tree);
+    plan->memory_limit = options->memory_limit;
     plan->algebra.semiring = options->semiring;
     plan->algebra.dtype = options->dtype;
     plan->algebra.modulus = options->semiring == TENSUM_SUM_PRODUCT_MOD ? options->modulus : 0;

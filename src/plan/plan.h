@@ -60,6 +60,7 @@ struct tensum_plan {
     bool scalar_output;      /* the output has exactly one element */
     bool too_large;          /* sizes exceed 2^62 bytes: costs are right, no program can be made */
     double tc, sc, rw;
+    uint64_t memory_limit;   /* bytes for intermediates, 0: none */
     uint64_t value_bytes, keep_bytes, gradient_bytes; /* arena sizes; gradient includes kept values, cotangents, winners */
 };
 
