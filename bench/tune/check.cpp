@@ -61,7 +61,7 @@ static shape draw_shape(int kind)
     s.modes.clear();
     switch (kind) {
     case 0: plain[1] = 37; plain[2] = 70; plain[3] = 19; break;
-    case 1: plain[1] = 128; plain[2] = 136; plain[3] = 300; break;
+    case 1: plain[1] = 36; plain[2] = 136; plain[3] = 60; break;
     case 2: plain[0] = 3; plain[1] = 1; plain[2] = 260; plain[3] = 5; break;
     case 3: plain[1] = 2; plain[2] = 3; plain[3] = 700; break;
     case 4: plain[1] = 6; plain[2] = 9; plain[3] = 0; break;
@@ -81,6 +81,9 @@ static shape draw_shape(int kind)
             s.counts[k]++;
             s.sizes[k] *= mode.extent;
         }
+    }
+    if (s.sizes[0] * s.sizes[1] * s.sizes[2] * s.sizes[3] > 300000) {
+        return draw_shape(kind); /* too long for the loops */
     }
     std::vector<int> in_a, in_b, in_c;
     int at = 0;
@@ -707,7 +710,7 @@ enum { index_f16, index_bf16, index_f32, index_f64, index_c64, index_c128, index
 
 int main(int argc, char **argv)
 {
-    int rounds = 8;
+    int rounds = 10;
     for (int i = 1; i < argc; i++) machine_open(argv[i]);
 #define TS_PAIR(s, a, m, sel, d) suite<check_##s##_##d>::all(rounds);
 #include "algebra/pairs.def"

@@ -167,7 +167,7 @@ struct ts_tile {
     static const int PER_TABLE = TS_TERMS / BK;
     static const int UNROLL = TM * TN >= 32 ? BK : 4;
     static const int NA = BM * BK / THREADS, NB = BN * BK / THREADS;
-    static_assert(WARPS_M * WARPS_N * 32 == THREADS && THREADS >= TS_TERMS, "a warp computes 4*TM x 8*TN");
+    static_assert(WARPS_M * WARPS_N * 32 == THREADS && THREADS % 32 == 0, "a warp computes 4*TM x 8*TN");
     static_assert(TN % M::pack == 0 && BM * BK % THREADS == 0 && BN * BK % THREADS == 0, "panels are shared evenly");
     static_assert(PANEL_A % 16 == 0 && PANEL_B % 16 == 0 && TABLES % 16 == 0, "16-byte reads");
     static_assert(Track == 0 || M::pack == 1, "winners need one result per accumulator");
@@ -203,11 +203,11 @@ struct ts_tile {
     TS_DEVICE void fill(const ts_tile &t, int32_t number)
     {
         int32_t at = (number & 1) * TS_TERMS;
-        if (ts_thread() < TS_TERMS) {
-            int64_t term = t.first + (int64_t)number * TS_TERMS + ts_thread();
+        for (int i = ts_thread(); i < TS_TERMS; i += THREADS) {
+            int64_t term = t.first + (int64_t)number * TS_TERMS + i;
             ts_cuda_offsets offsets = ts_offsets_of(t.sum_modes, t.sum_count, t.wide, term < t.last ? term : t.last - 1);
-            a_term()[at + ts_thread()] = offsets.a;
-            b_term()[at + ts_thread()] = offsets.b;
+            a_term()[at + i] = offsets.a;
+            b_term()[at + i] = offsets.b;
         }
     }
     TS_DEVICE void fill_next(const ts_tile &t, int32_t panel)
