@@ -3,7 +3,7 @@
 
 #include "tune_list.h"
 
-TS_DEFINE_PAIR(TUNE_ADD, TUNE_MUL, TUNE_SELECTIVE, f32)
+TS_DEFINE_PAIR(max, plus, 1, f32)
 
 #define X(n, bm, bn, bk, tm, tn, threads, stages, track, blocks)                                                        \
     TS_KERNEL_BLOCKS(ts_tune_##n, ts_cuda_contract, threads, blocks)                                                    \

@@ -1,8 +1,5 @@
 /* Tile shapes to try: number, rows, columns, terms per panel, a thread's rows and columns, threads, panels in flight,
  * how winners are tracked, blocks per multiprocessor. */
-#define TUNE_ADD max
-#define TUNE_MUL plus
-#define TUNE_SELECTIVE 1
 #define TUNE_LIST(X)                             \
     X(0, 128, 128, 16, 8, 8, 256, 3, 0, 2)       \
     X(1, 128, 128, 16, 8, 8, 256, 3, 0, 1)       \

@@ -398,6 +398,9 @@ struct ts_tile {
         }
     }
 
+    /* What is read in place of a row past the end: a valid one, and for wide reads one at the same place in its group. */
+    TS_DEVICE int64_t spare_row(bool wide, int row) { return wide ? row % (16 / (int)sizeof(storage)) : 0; }
+
     template <typename Step> TS_DEVICE void walk(const ts_tile &t, int32_t panels, const Step &step)
     {
         fill(t, 0);
@@ -474,7 +477,7 @@ struct ts_tile {
             ts_sync(); /* the tables of the item before are no longer read */
             for (int i = ts_thread(); i < BM; i += THREADS) {
                 int64_t row = place.left_tile * BM + i;
-                ts_cuda_offsets offsets = ts_offsets_of(left_modes, p.left_count, p.modes.wide, row < p.left ? row : p.left - 1);
+                ts_cuda_offsets offsets = ts_offsets_of(left_modes, p.left_count, p.modes.wide, row < p.left ? row : spare_row(t.a_wide, i));
                 a_row()[i] = base.a + offsets.a;
                 c_row()[i] = row < p.left ? base.c + offsets.c : INT64_MIN;
                 w_row()[i] = base.w + offsets.w;
@@ -482,7 +485,7 @@ struct ts_tile {
             for (int i = ts_thread(); i < BN; i += THREADS) {
                 int64_t column = place.right_tile * BN + i;
                 ts_cuda_offsets offsets =
-                    ts_offsets_of(right_modes, p.right_count, p.modes.wide, column < p.right ? column : p.right - 1);
+                    ts_offsets_of(right_modes, p.right_count, p.modes.wide, column < p.right ? column : spare_row(t.b_wide, i));
                 b_row()[i] = base.b + offsets.b;
                 c_column()[i] = column < p.right ? offsets.c : INT64_MIN;
                 w_column()[i] = offsets.w;
