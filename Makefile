@@ -1,14 +1,13 @@
 # The commands people type. The build itself is CMake's; everything it makes lies under build/.
 #
 #   make            build/tensum and build/libtensum.so
-#   make run        solve the model in examples/
+#   make run        solve the models in examples/
 #   make test       every test, in the plain and the sanitizer builds
 #   make install    to PREFIX (/usr/local), below DESTDIR if set
 #   also: sanitize, clang, test-gpu, coverage, docs, clean
 
 PREFIX ?= /usr/local
-MODEL ?= examples/asia.uai
-EVIDENCE ?= examples/asia.uai.evid
+MODELS ?= examples/asia examples/Promedus_24
 
 ifneq ($(shell command -v ccache),)
 export CMAKE_C_COMPILER_LAUNCHER := ccache
@@ -22,7 +21,10 @@ all:
 	cmake --build build
 
 run: all
-	build/tensum solve $(MODEL) --evidence $(EVIDENCE) --task map
+	@for model in $(MODELS); do \
+	  echo "# the most probable explanation of $$model.uai (log10, then the value of each variable)"; \
+	  build/tensum solve $$model.uai --evidence $$model.uai.evid --task map || exit $$?; \
+	done
 
 test:
 	@scripts/dependencies test
@@ -50,6 +52,7 @@ docs:
 	@scripts/docs
 
 install: all
+	cmake -S . -B build -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 	cmake --install build --prefix $(PREFIX)
 
 clean:
