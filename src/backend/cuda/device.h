@@ -1,0 +1,134 @@
+/* Devices, their modules and their memory: the one guarded registry of the CUDA backend. */
+#ifndef TS_CUDA_DEVICE_H
+#define TS_CUDA_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "algebra/algebra.h"
+#include "backend/cuda/driver.h"
+#include "backend/cuda/kernels/abi.h"
+
+/* Modules: one per semiring, then the common one. */
+enum { TS_CUDA_COMMON = TENSUM_SEMIRING_COUNT, TS_CUDA_MODULE_COUNT };
+
+/* Every kernel a module may have; see kernels/abi.h for the names and the structs they take. */
+typedef enum ts_cuda_kernel {
+#define TS_CUDA_KERNEL_ENUM(id, name, left, right, threads) TS_CUDA_KERNEL_CONTRACT_##id,
+    TS_CUDA_CONTRACT_VARIANTS(TS_CUDA_KERNEL_ENUM)
+#undef TS_CUDA_KERNEL_ENUM
+#define TS_CUDA_KERNEL_ENUM(id, name, left, right, threads) TS_CUDA_KERNEL_CONTRACT_##id##_W,
+        TS_CUDA_CONTRACT_VARIANTS(TS_CUDA_KERNEL_ENUM)
+#undef TS_CUDA_KERNEL_ENUM
+            TS_CUDA_KERNEL_COMBINE,
+    TS_CUDA_KERNEL_REDUCE,
+    TS_CUDA_KERNEL_REDUCE_ROW,
+    TS_CUDA_KERNEL_ADJOINT,
+    TS_CUDA_KERNEL_REDUCE_ADJOINT,
+    TS_CUDA_KERNEL_DECODE,
+    TS_CUDA_KERNEL_CHECK,
+    /* of the common module; by element size or dtype */
+    TS_CUDA_KERNEL_COPY,
+    TS_CUDA_KERNEL_COPY_TILE,
+    TS_CUDA_KERNEL_FILL,
+    TS_CUDA_KERNEL_CONVERT,
+    TS_CUDA_KERNEL_REFRESH,
+    TS_CUDA_KERNEL_DECODE_BEGIN,
+    TS_CUDA_KERNEL_COUNT
+} ts_cuda_kernel;
+
+typedef struct ts_cuda_function {
+    ts_cu_function function; /* NULL where the module has none */
+    bool looked_up;
+    uint32_t shared_bytes; /* dynamic shared memory allowed so far */
+} ts_cuda_function;
+
+typedef struct ts_cuda_module {
+    ts_cu_module handle; /* NULL until first used */
+    ts_cuda_function functions[TENSUM_DTYPE_COUNT][TS_CUDA_KERNEL_COUNT];
+} ts_cuda_module;
+
+/* A block released while work that uses it may still run (devices without stream-ordered memory). */
+typedef struct ts_cuda_retired {
+    ts_cu_address address;
+    size_t bytes;
+    ts_cu_event event;
+} ts_cuda_retired;
+#define TS_CUDA_RETIRED_LIMIT 16
+
+#define TS_CUDA_COUNTERS(X)                                                                              \
+    X(uploads) X(upload_bytes) X(downloads) X(download_bytes) X(launches) X(graph_launches)              \
+    X(module_loads) X(allocations) X(releases) X(held_bytes) X(synchronisations) X(retired_deferred)     \
+    X(retired_released) X(retired_waits) X(retired_barriers) X(retired_leaked) X(retired_in_flight)      \
+    X(retired_in_flight_peak) X(retired_bytes)
+
+typedef struct ts_cuda_counters {
+#define TS_CUDA_COUNTER(name) atomic_uint_fast64_t name;
+    TS_CUDA_COUNTERS(TS_CUDA_COUNTER)
+#undef TS_CUDA_COUNTER
+} ts_cuda_counters;
+
+typedef struct ts_cuda_device {
+    const ts_cuda_driver *driver;
+    int32_t ordinal;
+    int handle;
+    ts_cu_context context; /* the primary one, retained for the life of the process */
+    char name[128];
+    int units, capability; /* multiprocessors; 10 * major + minor */
+    uint32_t shared_limit; /* dynamic shared bytes a block may be given */
+    uint64_t memory_total;
+    bool stream_ordered;   /* cuMemAllocAsync works */
+    atomic_bool lost;      /* an error that no later call survives */
+    ts_cuda_counters counters;
+
+    pthread_mutex_t mutex; /* guards what follows */
+    bool opened;
+    ts_cuda_module modules[TS_CUDA_MODULE_COUNT];
+    ts_cuda_retired retired[TS_CUDA_RETIRED_LIMIT]; /* oldest first */
+    int32_t retired_count;
+    ts_cu_event spare_events[TS_CUDA_RETIRED_LIMIT];
+    int32_t spare_event_count;
+} ts_cuda_device;
+
+#define TS_CUDA_COUNT(device, counter, amount) \
+    atomic_fetch_add_explicit(&(device)->counters.counter, (uint_fast64_t)(amount), memory_order_relaxed)
+
+/* Number of devices; opens the driver on first use. 0 where there is none. */
+int32_t ts_cuda_device_count(void);
+/* The device, opened; NO_DEVICE with the reason where there is none, DEVICE where it was lost. */
+tensum_status ts_cuda_device_open(int32_t ordinal, ts_cuda_device **device);
+
+/* Make the device's context current for this thread, and take it away again. */
+tensum_status ts_cuda_enter(ts_cuda_device *device);
+void ts_cuda_leave(ts_cuda_device *device);
+
+/* Turn a driver's result into a status: names the device; marks it lost where the error is one that stays. */
+tensum_status ts_cuda_result(ts_cuda_device *device, int result, const char *what);
+
+/* A kernel, its module loaded if need be; *function is NULL where the module has no such kernel. The context is
+ * current. `module` is a semiring or TS_CUDA_COMMON. */
+tensum_status ts_cuda_find_kernel(ts_cuda_device *device, int module, tensum_dtype dtype, ts_cuda_kernel kernel,
+                                  uint32_t shared_bytes, ts_cu_function *function);
+
+/* Device memory, in the order of `stream`. The context is current. On failure the message has the bytes asked for,
+ * free and held. Release never fails: what cannot be given back safely is leaked and counted. */
+tensum_status ts_cuda_allocate(ts_cuda_device *device, size_t bytes, ts_cu_stream stream, const char *what,
+                               ts_cu_address *address);
+void ts_cuda_release(ts_cuda_device *device, ts_cu_address address, size_t bytes, ts_cu_stream stream);
+/* Give back every retired block, waiting for those in use. */
+void ts_cuda_drain(ts_cuda_device *device);
+
+/* Pinned host memory that the device sees too; *mapped may be NULL. */
+tensum_status ts_cuda_allocate_host(ts_cuda_device *device, size_t bytes, const char *what, void *pointer_to_pointer,
+                                    ts_cu_address *mapped);
+void ts_cuda_release_host(ts_cuda_device *device, void *pointer);
+
+/* Wait for a stream; counted. */
+tensum_status ts_cuda_synchronize(ts_cuda_device *device, ts_cu_stream stream);
+/* Is the caller recording this stream into a graph? */
+bool ts_cuda_capturing(ts_cuda_device *device, ts_cu_stream stream);
+
+/* The image of a module made at build time; NULL where the build had no nvcc. */
+const void *ts_cuda_image(int module);
+
+#endif
