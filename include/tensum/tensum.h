@@ -658,6 +658,38 @@ TENSUM_API const char *tensum_answer_text(const tensum_answer *answer);
 TENSUM_API tensum_status tensum_answer_cost(const tensum_answer *answer, tensum_cost *cost, double *order_seconds,
                                             double *run_seconds);
 
+/* -------------------------------------------------------------------- cuda */
+
+/** What was done on a device since the process began. Counts, except where a name says bytes. */
+typedef struct tensum_device_counters {
+    size_t size;
+    uint64_t uploads, upload_bytes;     /**< host to device; whatever a launch carries with it is not counted */
+    uint64_t downloads, download_bytes; /**< device to host */
+    uint64_t launches;                  /**< kernels, but for those inside a graph */
+    uint64_t graph_launches;
+    uint64_t module_loads;              /**< at most one per semiring, and one */
+    uint64_t allocations, releases;     /**< of device memory by this library */
+    uint64_t held_bytes;                /**< now */
+    uint64_t synchronisations;          /**< times this library waited for the device */
+    /* Blocks released while in use, on devices without stream-ordered memory: */
+    uint64_t retired_deferred;          /**< put into the queue */
+    uint64_t retired_released;          /**< given back */
+    uint64_t retired_waits;             /**< the queue was full and its oldest block was waited for */
+    uint64_t retired_barriers;          /**< no event was to be had and the stream was waited for */
+    uint64_t retired_leaked;            /**< never given back, because nobody knows when it is safe */
+    uint64_t retired_in_flight, retired_in_flight_peak, retired_bytes; /**< now, most ever, now */
+} tensum_device_counters;
+#define TENSUM_DEVICE_COUNTERS_INIT \
+    {sizeof(tensum_device_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/** Counters of a device; all 0 for devices that share the host's memory. NO_DEVICE if there is none. Thread-safe. */
+TENSUM_API tensum_status tensum_device_stats(tensum_device device, tensum_device_counters *counters);
+/** Wait for a stream and give back memory that waited for it. Nothing to do where work is done when a call returns. */
+TENSUM_API tensum_status tensum_synchronize(tensum_device device, void *stream);
+/** DOMAIN if a run of this workspace on a device has found an element outside the semiring's domain: which operand and
+ *  index. Does not wait: what has not run yet is not known. The finding is cleared by the call. */
+TENSUM_API tensum_status tensum_check(tensum_workspace *workspace);
+
 #ifdef __cplusplus
 }
 #endif

@@ -35,7 +35,9 @@ struct ts_sim_kernel {
     ts_sim_kernel *next;
 };
 
-#define TS_KERNEL(name, params, threads)                                                         \
+/* Two steps, so that a name may be made by macros. */
+#define TS_KERNEL(name, params, threads) TS_KERNEL_(name, params, threads)
+#define TS_KERNEL_(name, params, threads)                                                        \
     static void name(const params &p);                                                           \
     static void name##_enter(const void *params_) { name(*static_cast<const params *>(params_)); } \
     static ts_sim_kernel name##_kernel(#name, sizeof(params), threads, name##_enter);            \

@@ -26,17 +26,21 @@ static const char *const kernel_names[TS_CUDA_KERNEL_COUNT] = {
 #undef TS_CUDA_KERNEL_NAME
             [TS_CUDA_KERNEL_COMBINE] = "combine",
     [TS_CUDA_KERNEL_REDUCE] = "reduce",
+    [TS_CUDA_KERNEL_REDUCE_W] = "reduce_w",
     [TS_CUDA_KERNEL_REDUCE_ROW] = "reduce_row",
+    [TS_CUDA_KERNEL_REDUCE_ROW_W] = "reduce_row_w",
     [TS_CUDA_KERNEL_ADJOINT] = "adjoint",
     [TS_CUDA_KERNEL_REDUCE_ADJOINT] = "reduce_adjoint",
     [TS_CUDA_KERNEL_DECODE] = "decode",
     [TS_CUDA_KERNEL_CHECK] = "check",
+    [TS_CUDA_KERNEL_ROUTE] = "route",
     [TS_CUDA_KERNEL_COPY] = "copy",
     [TS_CUDA_KERNEL_COPY_TILE] = "copy",
     [TS_CUDA_KERNEL_FILL] = "fill",
     [TS_CUDA_KERNEL_CONVERT] = "convert",
     [TS_CUDA_KERNEL_REFRESH] = "refresh",
-    [TS_CUDA_KERNEL_DECODE_BEGIN] = "decode_begin",
+    [TS_CUDA_KERNEL_GATHER] = "gather",
+    [TS_CUDA_KERNEL_ONE_HOT] = "one_hot",
 };
 
 /* ---- errors ---- */
@@ -208,7 +212,8 @@ static void kernel_name(int module, tensum_dtype dtype, ts_cuda_kernel kernel, c
         (void)snprintf(text, bytes, "ts_%s_%s_%s", tensum_semiring_name((tensum_semiring)module), type, name);
     } else if (kernel == TS_CUDA_KERNEL_CONVERT) {
         (void)snprintf(text, bytes, "ts_common_convert_%s_%s", type, tensum_dtype_name(tensum_dtype_gradient(dtype)));
-    } else if (kernel == TS_CUDA_KERNEL_COPY || kernel == TS_CUDA_KERNEL_COPY_TILE || kernel == TS_CUDA_KERNEL_FILL) {
+    } else if (kernel == TS_CUDA_KERNEL_COPY || kernel == TS_CUDA_KERNEL_COPY_TILE || kernel == TS_CUDA_KERNEL_FILL ||
+               kernel == TS_CUDA_KERNEL_ONE_HOT || kernel == TS_CUDA_KERNEL_GATHER) {
         (void)snprintf(text, bytes, "ts_common_%s_%zu%s", name, tensum_dtype_bytes(dtype),
                        kernel == TS_CUDA_KERNEL_COPY_TILE ? "_tile" : "");
     } else {

@@ -20,6 +20,9 @@
  *     ts_common_copy_<bytes>_tile                   ts_cuda_reduce           the same through shared memory
  *     ts_common_fill_<bytes>                        ts_cuda_fill
  *     ts_common_convert_<from>_<to>                 ts_cuda_reduce           from a storage dtype to its gradient dtype
+ *     ts_<semiring>_<dtype>_route                   ts_cuda_route            selective semirings
+ *     ts_common_one_hot_<bytes>                     ts_cuda_one_hot          4, 8, 16
+ *     ts_common_gather_<bytes>                      ts_cuda_gather           1, 2, 4, 8, 16
  *     ts_common_refresh                             ts_cuda_refresh          sets the pointer table
  * A kernel that a module lacks is "not supported", except contract_generic, reduce, copy_<bytes>, fill_<bytes> and
  * refresh, which every pair (or the common module) has.
@@ -221,6 +224,60 @@ typedef struct ts_cuda_decode {
     int32_t pad;
     ts_cuda_decode_label table[TS_CUDA_INLINE_LABELS];
 } ts_cuda_decode;
+
+/* Values of a tensor at assignments: result[position] = a[assignment], elements of 1..16 bytes, 16 bytes apart. One
+ * thread per position. */
+typedef struct ts_cuda_gather {
+    ts_cuda_pointer a;
+    uint64_t assignments; /* int64_t [positions][assignment_count] */
+    uint64_t result;
+    int64_t assignment_count, positions;
+    int64_t tile_count; /* blocks of TS_CUDA_THREADS positions */
+    uint64_t more;
+    int32_t label_count, pad;
+    ts_cuda_decode_label table[TS_CUDA_INLINE_LABELS]; /* a strides */
+} ts_cuda_gather;
+
+/* Gradient of a scalar by a selective semiring: one assignment has all of it. `route` hands the cotangent down along it,
+ * from the root to the inputs; one block. Steps come root first. */
+typedef struct ts_cuda_route_step {
+    ts_cuda_pointer a, b;
+    int32_t value_a, value_b, value_c; /* entries of the cotangents; value_b is -1 for a reduce step */
+    int32_t first_label, label_count;  /* of `labels`: a and b strides */
+    int32_t tie_a;                     /* max_min, min_max: a has the lowest-numbered input */
+    int32_t empty;                     /* the sum has no terms: nothing is handed down */
+    int32_t pad;
+} ts_cuda_route_step;
+typedef struct ts_cuda_route {
+    ts_cuda_pointer seed; /* one element of the gradient dtype */
+    uint64_t steps;       /* ts_cuda_route_step [step_count] in device memory */
+    uint64_t labels;      /* ts_cuda_decode_label [] */
+    uint64_t assignment;  /* int64_t [] */
+    uint64_t cotangents;  /* of the gradient dtype, one per value of the plan */
+    uint64_t operands;    /* scratch: 16 bytes per step */
+    int64_t tile_count;   /* 1 */
+    int32_t step_count, root;
+} ts_cuda_route;
+
+/* Write gradients that are 0 but for one element: d[place] = cotangent where the place agrees with the assignment. */
+typedef struct ts_cuda_one_hot_mode {
+    int64_t extent, stride;
+    uint32_t magic, shift;
+    int32_t label; /* column of the assignment; -1: any place agrees */
+    int32_t pad;
+} ts_cuda_one_hot_mode;
+typedef struct ts_cuda_one_hot_item {
+    ts_cuda_pointer d;
+    int64_t elements, first_tile; /* tiles (of TS_CUDA_THREADS elements) of earlier items */
+    int32_t first_mode, mode_count, wide;
+    int32_t value; /* entry of the cotangents */
+} ts_cuda_one_hot_item;
+typedef struct ts_cuda_one_hot {
+    uint64_t items, modes; /* device memory */
+    uint64_t assignment, cotangents;
+    int64_t tile_count;
+    int32_t item_count, pad;
+} ts_cuda_one_hot;
 
 /* Look for elements outside the domain in many operands at once. */
 typedef struct ts_cuda_check_item {

@@ -1,0 +1,29 @@
+/* Making the launch list of a workspace. */
+#ifndef TS_CUDA_EMIT_H
+#define TS_CUDA_EMIT_H
+
+#include "backend/cuda/program.h"
+
+typedef struct ts_cuda_emission {
+    const ts_cuda_program *program;
+    const ts_cuda_signature *signature;
+    ts_cu_address memory;
+    ts_cuda_list *list;
+    ts_strides *strides; /* of the plan's values */
+    bool keep;           /* GRADIENT, DECODE: intermediates are kept */
+} ts_cuda_emission;
+
+ts_cuda_pointer ts_cuda_slot(const ts_cuda_emission *emission, int32_t slot);
+ts_cuda_pointer ts_cuda_value_pointer(const ts_cuda_emission *emission, int32_t value);
+/* Strides of a port that is no value (winners, cotangent, gradients), for the labels of `value`, which has its shape.
+ * storage [64]. */
+void ts_cuda_extra_strides(const ts_cuda_emission *emission, int32_t port, int32_t value, int64_t *storage,
+                           ts_extra_strides *extra);
+/* Strides of the compact copies (winners, cotangents) of an intermediate. */
+void ts_cuda_compact_extra(const ts_cuda_emission *emission, int32_t value, ts_extra_strides *extra);
+
+/* Fill a whole port with one element. */
+tensum_status ts_cuda_fill_port(const ts_cuda_emission *emission, int32_t port, const ts_cuda_kernels *common,
+                                const void *value);
+
+#endif

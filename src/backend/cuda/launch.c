@@ -1,0 +1,438 @@
+#include "backend/cuda/launch.h"
+
+#include <stddef.h>
+
+tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dtype dtype, ts_cuda_kernels *kernels)
+{
+    tensum_status status = TENSUM_OK;
+    int first = module == TS_CUDA_COMMON ? TS_CUDA_KERNEL_COPY : 0;
+    int past = module == TS_CUDA_COMMON ? TS_CUDA_KERNEL_COUNT : TS_CUDA_KERNEL_COPY;
+
+    memset(kernels, 0, sizeof *kernels);
+    kernels->module = module;
+    kernels->dtype = dtype;
+    for (int kernel = first; kernel < past; kernel++) {
+        uint32_t shared = kernel < TS_CUDA_KERNEL_COMBINE ? device->shared_limit : 0;
+        TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
+        kernels->has[kernel] = kernels->functions[kernel] != NULL;
+    }
+done:
+    return status;
+}
+
+static tensum_status missing(const ts_cuda_kernels *kernels, const char *what)
+{
+    return ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: %s of %s over %s has no kernel", what,
+                   tensum_dtype_name(kernels->dtype),
+                   kernels->module == TS_CUDA_COMMON ? "any semiring"
+                                                     : tensum_semiring_name((tensum_semiring)kernels->module));
+}
+
+void ts_cuda_add_table(ts_cuda_list *list, size_t bytes, void *table_pointer, ts_cu_address *address)
+{
+    void *table = list->measure ? NULL : list->tables + list->table_bytes;
+
+    memcpy(table_pointer, &table, sizeof table);
+    *address = list->tables_address + list->table_bytes;
+    list->table_bytes += (bytes + 127) / 128 * 128;
+}
+
+/* Write modes into a parameter struct, the long ones into a table. Returns the bytes of the struct that are used. */
+static void put_modes(ts_cuda_list *list, const ts_mode *modes, int32_t count, bool wide, ts_cuda_modes *target)
+{
+    ts_cuda_mode *table = target->table;
+
+    target->more = 0;
+    target->count = count;
+    target->wide = wide;
+    if (count > TS_CUDA_INLINE_MODES) {
+        ts_cu_address address;
+        ts_cuda_add_table(list, (size_t)count * sizeof *table, &table, &address);
+        target->more = address;
+    }
+    if (table == NULL) { /* measuring */
+        return;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        table[i].extent = modes[i].extent;
+        ts_cuda_magic(modes[i].extent, &table[i].magic, &table[i].shift);
+        table[i].a = modes[i].a;
+        table[i].b = modes[i].b;
+        table[i].c = modes[i].c;
+        table[i].w = modes[i].w;
+        table[i].g = modes[i].g;
+        table[i].d = modes[i].d;
+    }
+}
+
+/* Bytes of a parameter struct that ends with a mode table. */
+static size_t used_bytes(size_t modes_offset, const ts_cuda_modes *modes)
+{
+    int32_t count = modes->count > TS_CUDA_INLINE_MODES ? 0 : modes->count;
+    return modes_offset + offsetof(ts_cuda_modes, table) + (size_t)count * sizeof modes->table[0];
+}
+
+tensum_status ts_cuda_add_launch(ts_cuda_list *list, const ts_cuda_kernels *kernels, ts_cuda_kernel kernel,
+                                 uint32_t grid, uint32_t threads, uint32_t shared_bytes, const void *parameters,
+                                 size_t bytes)
+{
+    if (!kernels->has[kernel]) {
+        return missing(kernels, "a step");
+    }
+    if (!list->measure) {
+        list->launches[list->count] = (ts_cuda_launch){kernels->functions[kernel], grid, threads, shared_bytes,
+                                                       list->phase, list->parameter_bytes};
+        memcpy(list->parameters + list->parameter_bytes, parameters, bytes);
+    }
+    list->count++;
+    list->parameter_bytes += (bytes + 15) / 16 * 16;
+    return TENSUM_OK;
+}
+
+/* Copy one class of modes and fuse what can be; returns how many there are. */
+static int32_t take_class(const ts_mode *from, int32_t count, bool any_order, ts_mode *modes)
+{
+    memcpy(modes, from, (size_t)count * sizeof *modes);
+    if (any_order) {
+        ts_modes_sort(modes, count);
+    }
+    return ts_modes_fuse(modes, count);
+}
+
+static bool is_wide(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    const int64_t limit = (int64_t)1 << 31;
+    return a >= limit || b >= limit || c >= limit || d >= limit;
+}
+
+static tensum_status too_many(int32_t count)
+{
+    if (count > TS_CUDA_MOST_MODES) {
+        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: a step has %d modes; at most %d are supported", (int)count,
+                       TS_CUDA_MOST_MODES);
+    }
+    return TENSUM_OK;
+}
+
+static tensum_status add_combine(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_mode *modes,
+                                 int32_t count, int64_t results, int64_t splits, int64_t modulus, uint8_t winner_bytes,
+                                 ts_cu_address partial_w, ts_cuda_pointer c, ts_cuda_pointer w,
+                                 ts_cuda_switch accumulate)
+{
+    ts_cuda_combine p = {0};
+
+    p.c = c;
+    p.w = w;
+    p.accumulate = accumulate;
+    p.partial = list->scratch;
+    p.partial_w = partial_w;
+    p.results = results;
+    p.splits = splits;
+    p.tile_count = (results + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    p.modulus = modulus;
+    p.winner_bytes = winner_bytes;
+    put_modes(list, modes, count, results >= (int64_t)1 << 31, &p.modes);
+    return ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_COMBINE, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
+                              used_bytes(offsetof(ts_cuda_combine, modes), &p.modes));
+}
+
+static ts_cuda_switch with_always(ts_cuda_switch accumulate, bool always)
+{
+    accumulate.always |= always;
+    return accumulate;
+}
+
+static void note_scratch(ts_cuda_list *list, size_t bytes)
+{
+    if (bytes > list->scratch_bytes) {
+        list->scratch_bytes = bytes;
+    }
+}
+
+tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
+                                   ts_cuda_pointer a, ts_cuda_pointer b, ts_cuda_pointer c, ts_cuda_pointer w,
+                                   ts_cuda_switch accumulate)
+{
+    tensum_status status = TENSUM_OK;
+    ts_mode modes[TS_CUDA_MOST_MODES];
+    const ts_mode *from = spec->modes;
+    ts_cuda_contract p = {0};
+    ts_cuda_choice choice;
+    int32_t kept;
+
+    TRY(too_many(spec->batch_count + spec->left_count + spec->right_count + spec->sum_count));
+    if (spec->batch == 0 || spec->left == 0 || spec->right == 0) {
+        return TENSUM_OK;
+    }
+    ts_cuda_choose_contract(spec, list->units, kernels->has, &choice);
+    note_scratch(list, choice.partial_bytes);
+    p.batch_count = take_class(from, spec->batch_count, true, modes);
+    from += spec->batch_count;
+    kept = p.batch_count;
+    p.left_count = take_class(from, spec->left_count, true, modes + kept);
+    from += spec->left_count;
+    kept += p.left_count;
+    p.right_count = take_class(from, spec->right_count, true, modes + kept);
+    from += spec->right_count;
+    kept += p.right_count;
+    p.sum_count = take_class(from, spec->sum_count, false, modes + kept);
+
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    p.w = w;
+    p.accumulate = with_always(accumulate, spec->accumulate);
+    p.partial = list->scratch;
+    p.partial_w = list->scratch + choice.partial_w_offset;
+    p.batch = spec->batch;
+    p.left = spec->left;
+    p.right = spec->right;
+    p.sum = spec->sum;
+    p.left_tiles = choice.left_tiles;
+    p.right_tiles = choice.right_tiles;
+    p.splits = choice.splits;
+    p.split_terms = choice.split_terms;
+    p.tile_count = choice.tile_count;
+    p.modulus = spec->algebra.modulus;
+    p.conjugate_a = spec->conjugate_a;
+    p.conjugate_b = spec->conjugate_b;
+    p.winner_bytes = spec->winner_bytes;
+    put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
+    TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
+                           used_bytes(offsetof(ts_cuda_contract, modes), &p.modes)));
+    if (choice.splits > 1) {
+        TRY(add_combine(list, kernels, modes, kept, spec->batch * spec->left * spec->right, choice.splits,
+                        spec->algebra.modulus, spec->winner_bytes, p.partial_w, c, w, p.accumulate));
+    }
+done:
+    return status;
+}
+
+/* The kept mode in which a tensor is walked with the smallest step. */
+static int32_t fastest(const ts_mode *modes, int32_t count, bool of_a)
+{
+    int32_t best = count - 1;
+    for (int32_t i = count - 1; i >= 0; i--) {
+        int64_t step = of_a ? modes[i].a : modes[i].c, least = of_a ? modes[best].a : modes[best].c;
+        step = step < 0 ? -step : step;
+        least = least < 0 ? -least : least;
+        if (step != 0 && (least == 0 || step < least)) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+static tensum_status add_copy(ts_cuda_list *list, const ts_cuda_kernels *common, ts_cuda_reduce *p,
+                              const ts_mode *modes)
+{
+    ts_cuda_kernel kernel = TS_CUDA_KERNEL_COPY;
+    uint32_t shared = 0;
+
+    p->tile_count = (p->kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    if (p->kept_count >= 2 && common->has[TS_CUDA_KERNEL_COPY_TILE] && !list->measure) {
+        p->fast_a = fastest(modes, p->kept_count, true);
+        p->fast_c = fastest(modes, p->kept_count, false);
+        /* Worth it where reading and writing run along different modes that are both long enough to fill a tile. */
+        if (p->fast_a != p->fast_c && modes[p->fast_a].extent >= 8 && modes[p->fast_c].extent >= 8 &&
+            modes[p->fast_c].a != 0) {
+            int64_t tile_a = (modes[p->fast_a].extent + TS_CUDA_COPY_TILE - 1) / TS_CUDA_COPY_TILE;
+            int64_t tile_c = (modes[p->fast_c].extent + TS_CUDA_COPY_TILE - 1) / TS_CUDA_COPY_TILE;
+            kernel = TS_CUDA_KERNEL_COPY_TILE;
+            p->tile_count = p->kept / modes[p->fast_a].extent / modes[p->fast_c].extent * tile_a * tile_c;
+            shared = (uint32_t)(TS_CUDA_COPY_TILE * (TS_CUDA_COPY_TILE + 1) * tensum_dtype_bytes(common->dtype));
+        }
+    }
+    return ts_cuda_add_launch(list, common, kernel, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, shared, p,
+                              used_bytes(offsetof(ts_cuda_reduce, modes), &p->modes));
+}
+
+tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_cuda_kernels *common,
+                                 const ts_reduce_spec *spec, ts_cuda_pointer a, ts_cuda_pointer c, ts_cuda_pointer w,
+                                 ts_cuda_switch accumulate)
+{
+    tensum_status status = TENSUM_OK;
+    ts_mode modes[TS_CUDA_MOST_MODES];
+    ts_cuda_reduce p = {0};
+    ts_cuda_choice choice;
+
+    TRY(too_many(spec->kept_count + spec->sum_count));
+    if (spec->kept == 0) {
+        return TENSUM_OK;
+    }
+    p.kept_count = take_class(spec->modes, spec->kept_count, true, modes);
+    p.sum_count = take_class(spec->modes + spec->kept_count, spec->sum_count, false, modes + p.kept_count);
+    p.a = a;
+    p.c = c;
+    p.w = w;
+    p.accumulate = with_always(accumulate, spec->accumulate);
+    p.kept = spec->kept;
+    p.sum = spec->sum;
+    p.splits = 1;
+    p.split_terms = spec->sum;
+    p.modulus = spec->algebra.modulus;
+    p.winner_bytes = spec->winner_bytes;
+    put_modes(list, modes, p.kept_count + p.sum_count, is_wide(spec->kept, spec->sum, 0, 0), &p.modes);
+    if (spec->sum == 1 && !spec->accumulate && accumulate.slot == 0 && spec->winner_bytes == 0) {
+        return add_copy(list, common, &p, modes);
+    }
+    ts_cuda_choose_reduce(spec, list->units, kernels->has, &choice);
+    note_scratch(list, choice.partial_bytes);
+    p.partial = list->scratch;
+    p.partial_w = list->scratch + choice.partial_w_offset;
+    p.splits = choice.splits;
+    p.split_terms = choice.split_terms;
+    p.tile_count = choice.tile_count;
+    TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
+                           used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes)));
+    if (choice.splits > 1) {
+        TRY(add_combine(list, kernels, modes, p.kept_count, spec->kept, choice.splits, spec->algebra.modulus,
+                        spec->winner_bytes, p.partial_w, c, w, p.accumulate));
+    }
+done:
+    return status;
+}
+
+tensum_status ts_cuda_add_adjoint(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_adjoint_spec *spec,
+                                  ts_cuda_pointer a, ts_cuda_pointer b, ts_cuda_pointer c, ts_cuda_pointer w,
+                                  ts_cuda_pointer g, ts_cuda_pointer d, ts_cuda_switch accumulate)
+{
+    tensum_status status = TENSUM_OK;
+    ts_mode modes[TS_CUDA_MOST_MODES];
+    const ts_mode *from = spec->modes;
+    ts_cuda_adjoint p = {0};
+    int64_t elements = spec->batch * spec->sum * (spec->side == 0 ? spec->left : spec->right);
+    int32_t count;
+
+    TRY(too_many(spec->batch_count + spec->left_count + spec->right_count + spec->sum_count));
+    if (elements == 0) {
+        return TENSUM_OK;
+    }
+    if (!kernels->has[TS_CUDA_KERNEL_ADJOINT]) {
+        return missing(kernels, "a gradient");
+    }
+    p.batch_count = take_class(from, spec->batch_count, false, modes);
+    from += spec->batch_count;
+    count = p.batch_count;
+    p.left_count = take_class(from, spec->left_count, false, modes + count);
+    from += spec->left_count;
+    count += p.left_count;
+    p.right_count = take_class(from, spec->right_count, false, modes + count);
+    from += spec->right_count;
+    count += p.right_count;
+    p.sum_count = take_class(from, spec->sum_count, false, modes + count);
+    count += p.sum_count;
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    p.w = w;
+    p.g = g;
+    p.d = d;
+    p.accumulate = with_always(accumulate, spec->accumulate);
+    p.batch = spec->batch;
+    p.left = spec->left;
+    p.right = spec->right;
+    p.sum = spec->sum;
+    p.side = spec->side;
+    p.tie_here = spec->tie_here;
+    p.winner_bytes = spec->winner_bytes;
+    p.tile_count = (elements + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    put_modes(list, modes, count, is_wide(elements, spec->left, spec->right, spec->sum), &p.modes);
+    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
+                           used_bytes(offsetof(ts_cuda_adjoint, modes), &p.modes)));
+done:
+    return status;
+}
+
+tensum_status ts_cuda_add_reduce_adjoint(ts_cuda_list *list, const ts_cuda_kernels *kernels,
+                                         const ts_reduce_adjoint_spec *spec, ts_cuda_pointer a, ts_cuda_pointer c,
+                                         ts_cuda_pointer w, ts_cuda_pointer g, ts_cuda_pointer d,
+                                         ts_cuda_switch accumulate)
+{
+    tensum_status status = TENSUM_OK;
+    ts_mode modes[TS_CUDA_MOST_MODES];
+    ts_cuda_reduce_adjoint p = {0};
+
+    TRY(too_many(spec->kept_count + spec->sum_count));
+    if (spec->sum == 0) { /* no gradient element exists */
+        return TENSUM_OK;
+    }
+    if (!kernels->has[TS_CUDA_KERNEL_REDUCE_ADJOINT]) {
+        return missing(kernels, "a gradient");
+    }
+    p.kept_count = take_class(spec->modes, spec->kept_count, false, modes);
+    p.sum_count = take_class(spec->modes + spec->kept_count, spec->sum_count, false, modes + p.kept_count);
+    p.a = a;
+    p.c = c;
+    p.w = w;
+    p.g = g;
+    p.d = d;
+    p.accumulate = with_always(accumulate, spec->accumulate);
+    p.kept = spec->kept;
+    p.sum = spec->sum;
+    p.winner_bytes = spec->winner_bytes;
+    p.tile_count = (spec->kept * spec->sum + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    put_modes(list, modes, p.kept_count + p.sum_count, is_wide(spec->kept * spec->sum, spec->kept, spec->sum, 0),
+              &p.modes);
+    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_REDUCE_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0,
+                           &p, used_bytes(offsetof(ts_cuda_reduce_adjoint, modes), &p.modes)));
+done:
+    return status;
+}
+
+tensum_status ts_cuda_add_fill(ts_cuda_list *list, const ts_cuda_kernels *common, const ts_mode *modes, int32_t count,
+                               const void *value, ts_cuda_pointer c)
+{
+    ts_mode fused[TS_CUDA_MOST_MODES];
+    ts_cuda_fill p = {0};
+    tensum_status status = too_many(count);
+
+    p.elements = ts_modes_size(modes, count);
+    if (status != TENSUM_OK || p.elements == 0) {
+        return status;
+    }
+    count = take_class(modes, count, true, fused);
+    p.c = c;
+    p.tile_count = (p.elements + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    memcpy(p.value, value, tensum_dtype_bytes(common->dtype));
+    put_modes(list, fused, count, is_wide(p.elements, 0, 0, 0), &p.modes);
+    return ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_FILL, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
+                              used_bytes(offsetof(ts_cuda_fill, modes), &p.modes));
+}
+
+tensum_status ts_cuda_add_convert(ts_cuda_list *list, const ts_cuda_kernels *common, const ts_mode *modes,
+                                  int32_t count, ts_cuda_pointer a, ts_cuda_pointer c)
+{
+    ts_mode fused[TS_CUDA_MOST_MODES];
+    ts_cuda_reduce p = {0};
+    tensum_status status = too_many(count);
+
+    p.kept = ts_modes_size(modes, count);
+    p.sum = 1;
+    if (status != TENSUM_OK || p.kept == 0) {
+        return status;
+    }
+    p.kept_count = take_class(modes, count, true, fused);
+    p.a = a;
+    p.c = c;
+    p.splits = 1;
+    p.split_terms = 1;
+    p.tile_count = (p.kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    put_modes(list, fused, p.kept_count, is_wide(p.kept, 0, 0, 0), &p.modes);
+    return ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_CONVERT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
+                              used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes));
+}
+
+tensum_status ts_cuda_launch_one(ts_cuda_device *device, const ts_cuda_list *list, int64_t index, ts_cu_stream stream)
+{
+    const ts_cuda_launch *launch = &list->launches[index];
+    void *parameters[1] = {list->parameters + launch->parameters};
+    int result = device->driver->launch(launch->function, launch->grid, 1, 1, launch->threads, 1, 1,
+                                        launch->shared_bytes, stream, parameters, NULL);
+
+    if (result != TS_CU_SUCCESS) {
+        return ts_cuda_result(device, result, "cuLaunchKernel");
+    }
+    TS_CUDA_COUNT(device, launches, 1);
+    return TENSUM_OK;
+}

@@ -1,0 +1,384 @@
+#include "backend/cuda/program.h"
+
+static size_t round_up(size_t bytes) { return (bytes + 127) / 128 * 128; }
+
+/* ---- programs ---- */
+
+static tensum_status lay_out_ports(ts_cuda_program *made)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_network *network = made->plan->network;
+    int64_t total = 0;
+
+    if (network->operand_count > INT32_MAX / 4) {
+        TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: %lld operands are too many", (long long)network->operand_count));
+    }
+    made->input_count = network->operand_count;
+    made->port_count = (int32_t)(2 * network->operand_count + 3);
+    TRY(ts_allocate((size_t)made->port_count + 1, sizeof *made->port_modes, "the ports of a program",
+                    &made->port_modes));
+    for (int32_t p = 0; p < made->port_count; p++) {
+        int64_t operand = ts_cuda_port_operand(made, p);
+        made->port_modes[p] = total;
+        total += network->offsets[operand + 1] - network->offsets[operand];
+    }
+    made->port_modes[made->port_count] = total;
+done:
+    return status;
+}
+
+static tensum_status load_kernels(ts_cuda_program *made)
+{
+    tensum_status status = TENSUM_OK;
+    ts_algebra algebra = made->plan->algebra;
+    ts_cuda_device *device = made->device;
+
+    made->gradient = tensum_dtype_gradient(algebra.dtype);
+    TRY(ts_cuda_kernels_load(device, (int)algebra.semiring, algebra.dtype, &made->pair));
+    TRY(ts_cuda_kernels_load(device, TS_CUDA_COMMON, algebra.dtype, &made->common));
+    if ((made->modes & TENSUM_WINNERS) != 0) {
+        TRY(ts_cuda_kernels_load(device, TS_CUDA_COMMON, TENSUM_I32, &made->winner_common));
+        TRY(ts_cuda_kernels_load(device, TS_CUDA_COMMON, TENSUM_I64, &made->wide_winner_common));
+    }
+    if ((made->modes & TENSUM_GRADIENT) != 0) {
+        TRY(ts_cuda_kernels_load(device, TENSUM_SUM_PRODUCT, made->gradient, &made->sum));
+        TRY(ts_cuda_kernels_load(device, TS_CUDA_COMMON, made->gradient, &made->gradient_common));
+    }
+done:
+    return status;
+}
+
+tensum_status ts_cuda_strides_create(const tensum_plan *plan, ts_strides *strides)
+{
+    tensum_status status = TENSUM_OK;
+
+    TRY(ts_allocate((size_t)plan->value_count, sizeof *strides->first, "the strides of a program", &strides->first));
+    TRY(ts_allocate(ts_strides_total(plan), sizeof *strides->strides, "the strides of a program", &strides->strides));
+done:
+    return status;
+}
+
+void ts_cuda_strides_free(ts_strides *strides)
+{
+    ts_free(strides->first);
+    ts_free(strides->strides);
+}
+
+/* Find out what lists need, whatever the strides of a run. */
+static tensum_status measure(ts_cuda_program *made)
+{
+    tensum_status status = TENSUM_OK;
+    ts_cuda_signature signature = {0};
+    ts_strides strides = {0};
+    const tensum_plan *plan = made->plan;
+
+    TRY(ts_cuda_strides_create(plan, &strides));
+    TRY(ts_allocate((size_t)made->port_modes[made->port_count], sizeof *signature.strides, "the strides of a program",
+                    &signature.strides));
+    TRY(ts_allocate_zero((size_t)made->port_count, 1, "the ports of a program", &signature.where));
+    for (int32_t p = 0; p < made->port_count; p++) {
+        bool used = p <= ts_cuda_port_output(made) ||
+                    (p == ts_cuda_port_winners(made) && (made->modes & TENSUM_WINNERS) != 0) ||
+                    (p >= ts_cuda_port_cotangent(made) && (made->modes & TENSUM_GRADIENT) != 0);
+        signature.where[p] = used ? TS_CUDA_ON_DEVICE : TS_CUDA_UNUSED;
+        ts_cuda_compact_strides(made, p, signature.strides + made->port_modes[p]);
+    }
+    signature.winner_bytes = 8;
+    /* A run may accumulate or not, and its copies then take different kernels. */
+    for (int accumulates = 0; accumulates <= 1; accumulates++) {
+        ts_cuda_list list = {.measure = true, .units = made->device->units};
+        signature.accumulates = accumulates != 0;
+        TRY(ts_cuda_emit(made, &signature, 0, &strides, &list));
+        made->launch_capacity = ts_max64(made->launch_capacity, list.count);
+        made->parameter_capacity = list.parameter_bytes > made->parameter_capacity ? list.parameter_bytes
+                                                                                    : made->parameter_capacity;
+        made->table_capacity = list.table_bytes > made->table_capacity ? list.table_bytes : made->table_capacity;
+        made->scratch_offset = list.scratch_bytes > made->scratch_offset ? list.scratch_bytes : made->scratch_offset;
+    }
+    {
+        size_t scratch_bytes = made->scratch_offset, arena_bytes = (size_t)plan->value_bytes;
+        if ((made->modes & TENSUM_GRADIENT) != 0) {
+            arena_bytes = (size_t)plan->gradient_bytes;
+        } else if ((made->modes & TENSUM_DECODE) != 0) {
+            arena_bytes = (size_t)plan->keep_bytes;
+        }
+        made->arena_offset = 0;
+        made->scratch_offset = round_up(arena_bytes);
+        made->tables_offset = made->scratch_offset + round_up(scratch_bytes);
+        made->slots_offset = made->tables_offset + round_up(made->table_capacity);
+        made->decode_offset =
+            made->slots_offset + round_up(((size_t)made->port_count + TS_CUDA_EXTRA_SLOTS) * sizeof(uint64_t));
+        made->workspace_bytes = made->decode_offset;
+    }
+done:
+    ts_cuda_strides_free(&strides);
+    ts_free(signature.strides);
+    ts_free(signature.where);
+    return status;
+}
+
+tensum_status ts_cuda_program_create(struct tensum_program *program, void **compiled)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_plan *plan = program->plan;
+    ts_cuda_program *made = NULL;
+    bool entered = false;
+
+    TRY(ts_allocate_zero(1, sizeof *made, "a CUDA program", &made));
+    made->plan = plan;
+    made->modes = program->modes != 0 ? program->modes : TENSUM_VALUE;
+    TRY(ts_cuda_device_open(program->device.index, &made->device));
+    if (plan->slice_label_count > 64) {
+        TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: %d sliced labels; at most 64 are supported",
+                    (int)plan->slice_label_count));
+    }
+    if ((made->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0) {
+        TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: gradients and decoding are not there yet"));
+    }
+    TRY(ts_cuda_enter(made->device));
+    entered = true;
+    TRY(lay_out_ports(made));
+    TRY(load_kernels(made));
+    made->check = program->check && made->pair.has[TS_CUDA_KERNEL_CHECK];
+    for (int32_t i = 0; i < plan->slice_label_count; i++) {
+        const tensum_network *network = plan->network;
+        int64_t n = network->operand_count;
+        bool in_output = false;
+        for (int64_t m = network->offsets[n]; m < network->offsets[n + 1]; m++) {
+            in_output = in_output || network->raw_labels[m] == plan->slice_labels[i];
+        }
+        made->output_sliced_sum = made->output_sliced_sum || !in_output;
+    }
+    TRY(measure(made));
+    *compiled = made;
+    made = NULL;
+done:
+    if (entered) {
+        ts_cuda_leave(((ts_cuda_program *)(made != NULL ? made : *compiled))->device);
+    }
+    ts_cuda_program_destroy(made);
+    return status;
+}
+
+void ts_cuda_program_destroy(void *compiled)
+{
+    ts_cuda_program *program = compiled;
+    if (program != NULL) {
+        ts_free(program->port_modes);
+        ts_free(program);
+    }
+}
+
+size_t ts_cuda_program_workspace_bytes(const struct tensum_program *program, const void *compiled)
+{
+    (void)program;
+    return ((const ts_cuda_program *)compiled)->workspace_bytes;
+}
+
+/* ---- workspaces ---- */
+
+static tensum_status make_signature(const ts_cuda_program *program, ts_cuda_signature *signature)
+{
+    tensum_status status = TENSUM_OK;
+
+    TRY(ts_allocate_zero((size_t)program->port_modes[program->port_count], sizeof *signature->strides,
+                         "the strides of a workspace", &signature->strides));
+    TRY(ts_allocate_zero((size_t)program->port_count, 1, "the ports of a workspace", &signature->where));
+done:
+    return status;
+}
+
+static void free_signature(ts_cuda_signature *signature)
+{
+    ts_free(signature->strides);
+    ts_free(signature->where);
+}
+
+static tensum_status take_memory(ts_cuda_workspace *made, const tensum_workspace_options *options)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_cuda_program *program = made->program;
+
+    if (options != NULL && options->memory != NULL) {
+        if (((uintptr_t)options->memory & 127) != 0) {
+            TRY(ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "the workspace's memory is not 128-byte aligned"));
+        }
+        made->memory = (ts_cu_address)(uintptr_t)options->memory;
+        return TENSUM_OK;
+    }
+    if (options != NULL && options->allocator != NULL) {
+        void *pointer;
+        made->allocator = *options->allocator;
+        made->has_allocator = true;
+        if (made->allocator.alloc == NULL || made->allocator.free == NULL) {
+            TRY(ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "the allocator lacks a function"));
+        }
+        pointer = made->allocator.alloc(made->allocator.user, program->workspace_bytes, 128, made->stream);
+        if (pointer == NULL) {
+            TRY(ts_fail(TENSUM_STATUS_OUT_OF_MEMORY, "the allocator has no %zu bytes for a workspace",
+                        program->workspace_bytes));
+        }
+        made->memory = (ts_cu_address)(uintptr_t)pointer;
+    } else {
+        TRY(ts_cuda_allocate(program->device, program->workspace_bytes, made->stream, "a workspace", &made->memory));
+    }
+    made->own_memory = true;
+done:
+    return status;
+}
+
+tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *compiled,
+                                       const tensum_workspace_options *options, void **state)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_cuda_program *from = compiled;
+    ts_cuda_workspace *made = NULL;
+    size_t slots = (size_t)from->port_count + TS_CUDA_EXTRA_SLOTS;
+
+    (void)program;
+    TRY(ts_cuda_enter(from->device));
+    status = ts_allocate_zero(1, sizeof *made, "a CUDA workspace", &made);
+    if (status != TENSUM_OK) {
+        ts_cuda_leave(from->device);
+        return status;
+    }
+    made->program = from;
+    made->stream = options != NULL ? options->stream : NULL;
+    if (ts_cuda_capturing(from->device, made->stream)) {
+        TRY(ts_fail(TENSUM_STATUS_NOT_PREPARED, "a workspace cannot be made while its stream is captured: make it before"));
+    }
+    TRY(make_signature(from, &made->made));
+    TRY(make_signature(from, &made->next));
+    TRY(ts_cuda_strides_create(from->plan, &made->value_strides));
+    TRY(ts_allocate((size_t)from->port_count * (size_t)from->plan->slice_label_count, sizeof *made->slice_steps,
+                    "the slices of a workspace", &made->slice_steps));
+    TRY(ts_allocate_zero((size_t)from->port_count, sizeof *made->base, "the pointers of a workspace", &made->base));
+    TRY(ts_allocate_zero(slots, sizeof *made->slots, "the pointers of a workspace", &made->slots));
+    TRY(ts_allocate_zero(slots, sizeof *made->shown, "the pointers of a workspace", &made->shown));
+    TRY(ts_allocate_zero((size_t)from->port_count, sizeof *made->validated, "the pointers of a workspace",
+                         &made->validated));
+    TRY(ts_allocate((size_t)from->port_count, sizeof *made->stage_offset, "the ports of a workspace",
+                    &made->stage_offset));
+    TRY(ts_allocate((size_t)from->launch_capacity, sizeof *made->list.launches, "the launches of a workspace",
+                    &made->list.launches));
+    TRY(ts_allocate_zero(from->parameter_capacity + TS_CUDA_PARAMETER_SLACK, 1, "the launches of a workspace",
+                         &made->list.parameters));
+    if (from->table_capacity > 0) {
+        TRY(ts_cuda_allocate_host(from->device, from->table_capacity, "cuMemHostAlloc", &made->list.tables, NULL));
+        TRY(ts_cuda_result(from->device, from->device->driver->event_create(&made->tables_event, TS_CU_EVENT_NO_TIMING),
+                           "cuEventCreate"));
+    }
+    TRY(ts_cuda_allocate_host(from->device, sizeof *made->verdict, "cuMemHostAlloc", &made->verdict,
+                              &made->verdict_address));
+    *made->verdict = UINT64_MAX;
+    TRY(take_memory(made, options));
+    made->list.units = from->device->units;
+    made->list.scratch = made->memory + from->scratch_offset;
+    made->list.tables_address = made->memory + from->tables_offset;
+    *state = made;
+    made = NULL;
+done:
+    if (made != NULL) {
+        ts_cuda_workspace_destroy(made);
+    }
+    ts_cuda_leave(from->device);
+    return status;
+}
+
+void ts_cuda_workspace_destroy(void *state)
+{
+    ts_cuda_workspace *workspace = state;
+    ts_cuda_device *device;
+
+    if (workspace == NULL) {
+        return;
+    }
+    device = workspace->program->device;
+    if (ts_cuda_enter(device) == TENSUM_OK) {
+        ts_cuda_stage_free(workspace);
+        if (workspace->own_memory && workspace->has_allocator) {
+            workspace->allocator.free(workspace->allocator.user, (void *)(uintptr_t)workspace->memory,
+                                      workspace->program->workspace_bytes, workspace->stream);
+        } else if (workspace->own_memory) {
+            ts_cuda_release(device, workspace->memory, workspace->program->workspace_bytes, workspace->stream);
+        }
+        if (workspace->tables_event != NULL) {
+            (void)device->driver->event_destroy(workspace->tables_event);
+        }
+        ts_cuda_release_host(device, workspace->list.tables);
+        ts_cuda_release_host(device, workspace->verdict);
+        ts_cuda_leave(device);
+    }
+    free_signature(&workspace->made);
+    free_signature(&workspace->next);
+    ts_cuda_strides_free(&workspace->value_strides);
+    ts_free(workspace->slice_steps);
+    ts_free(workspace->base);
+    ts_free(workspace->slots);
+    ts_free(workspace->shown);
+    ts_free(workspace->validated);
+    ts_free(workspace->stage_offset);
+    ts_free(workspace->list.launches);
+    ts_free(workspace->list.parameters);
+    ts_free(workspace);
+}
+
+tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_cuda_program *program = workspace->program;
+    const tensum_plan *plan = program->plan;
+    ts_cuda_device *device = program->device;
+    ts_cuda_signature *made = &workspace->made, *next = &workspace->next;
+    ts_cuda_signature swap;
+    size_t stride_bytes = (size_t)program->port_modes[program->port_count] * sizeof *made->strides;
+
+    if (workspace->prepared && made->accumulates == next->accumulates && made->winner_bytes == next->winner_bytes &&
+        memcmp(made->where, next->where, (size_t)program->port_count) == 0 &&
+        (stride_bytes == 0 || memcmp(made->strides, next->strides, stride_bytes) == 0)) {
+        return TENSUM_OK;
+    }
+    workspace->prepared = false;
+    if (program->table_capacity > 0 && workspace->tables_pending) {
+        /* The last upload may still be reading the host's copy. */
+        if (ts_cuda_capturing(device, stream)) {
+            TRY(ts_fail(TENSUM_STATUS_NOT_PREPARED, "these strides are new to the workspace: run once before capturing"));
+        }
+        TS_CUDA_COUNT(device, synchronisations, 1);
+        TRY(ts_cuda_result(device, device->driver->event_synchronize(workspace->tables_event), "cuEventSynchronize"));
+        workspace->tables_pending = false;
+    }
+    workspace->list.count = 0;
+    workspace->list.parameter_bytes = 0;
+    workspace->list.table_bytes = 0;
+    TRY(ts_cuda_emit(program, next, workspace->memory, &workspace->value_strides, &workspace->list));
+    if (workspace->list.table_bytes > 0) {
+        if (ts_cuda_capturing(device, stream)) {
+            TRY(ts_fail(TENSUM_STATUS_NOT_PREPARED, "these strides are new to the workspace: run once before capturing"));
+        }
+        TRY(ts_cuda_result(device,
+                           device->driver->upload(workspace->list.tables_address, workspace->list.tables,
+                                                  workspace->list.table_bytes, stream),
+                           "cuMemcpyHtoDAsync"));
+        TS_CUDA_COUNT(device, uploads, 1);
+        TS_CUDA_COUNT(device, upload_bytes, workspace->list.table_bytes);
+        workspace->tables_pending = true;
+        TRY(ts_cuda_result(device, device->driver->event_record(workspace->tables_event, stream), "cuEventRecord"));
+    }
+    for (int32_t p = 0; p < program->port_count; p++) {
+        size_t bytes = ts_cuda_port_element_bytes(program, p);
+        if (p == ts_cuda_port_winners(program)) {
+            bytes = next->winner_bytes;
+        }
+        for (int32_t i = 0; i < plan->slice_label_count; i++) {
+            workspace->slice_steps[(size_t)p * (size_t)plan->slice_label_count + (size_t)i] =
+                ts_cuda_port_stride(program, next, p, plan->slice_labels[i]) * (int64_t)bytes;
+        }
+    }
+    swap = *made;
+    *made = *next;
+    *next = swap;
+    workspace->prepared = true;
+done:
+    return status;
+}

@@ -1,0 +1,149 @@
+/* Programs and workspaces of the CUDA backend.
+ *
+ * A program is a plan with its kernels looked up and the sizes of its lists known. A workspace holds device memory
+ *     [ arena | scratch | long mode tables | pointer table | decode ]
+ * and a list of launches for the strides of its last run. A run with the same strides writes the pointers that changed
+ * into the pointer table (one launch carries up to 448) and enqueues the list: nothing is allocated, nothing is waited
+ * for. Host tensors are packed into one upload and one download. */
+#ifndef TS_CUDA_PROGRAM_H
+#define TS_CUDA_PROGRAM_H
+
+#include "backend/cuda/launch.h"
+#include "execute/program.h"
+#include "execute/specs.h"
+
+/* A port is a tensor that a run passes: inputs 0..n-1, then output, winners, cotangent, gradients n+3.. of the inputs.
+ * Slot p of the pointer table is the address of port p in the slice at hand; the slots after the ports are: */
+enum { TS_CUDA_SLOT_ACCUMULATE, TS_CUDA_SLOT_LATER_SLICE, TS_CUDA_EXTRA_SLOTS };
+
+/* When a launch of a list is wanted. */
+typedef enum ts_cuda_phase {
+    TS_CUDA_PHASE_FILL,  /* before the first slice, unless the output is accumulated into */
+    TS_CUDA_PHASE_ONCE,  /* in the first slice */
+    TS_CUDA_PHASE_SLICE, /* in every slice */
+    TS_CUDA_PHASE_LAST   /* after the last slice */
+} ts_cuda_phase;
+
+typedef struct ts_cuda_program {
+    ts_cuda_device *device;
+    const tensum_plan *plan; /* the tensum_program holds the reference */
+    unsigned modes;
+    bool check;              /* the pair has a domain and its elements are checked */
+    tensum_dtype gradient;   /* dtype of cotangents */
+    ts_cuda_kernels pair, common;
+    ts_cuda_kernels sum, gradient_common; /* sum_product over the gradient dtype; GRADIENT only */
+    ts_cuda_kernels winner_common;        /* common over i32 (4-byte winners) */
+    ts_cuda_kernels wide_winner_common;   /* common over i64 */
+    int64_t input_count;
+    int32_t port_count;
+    int64_t *port_modes; /* [port_count + 1]: first raw mode of each port in stride arrays */
+    bool output_sliced_sum; /* a slice label is summed: slices combine */
+    /* What lists need at most. */
+    int64_t launch_capacity;
+    size_t parameter_capacity, table_capacity;
+    /* Layout of the workspace. */
+    size_t arena_offset, scratch_offset, tables_offset, slots_offset, decode_offset, workspace_bytes;
+} ts_cuda_program;
+
+typedef enum ts_cuda_where { TS_CUDA_UNUSED, TS_CUDA_ON_DEVICE, TS_CUDA_ON_HOST } ts_cuda_where;
+
+/* What a list depends on. */
+typedef struct ts_cuda_signature {
+    int64_t *strides; /* [port_modes[port_count]] of raw modes; of host tensors: of their compact copies */
+    uint8_t *where;   /* [port_count] ts_cuda_where */
+    bool accumulates; /* the output may be combined with what is there */
+    uint8_t winner_bytes;
+} ts_cuda_signature;
+
+typedef struct ts_cuda_workspace {
+    const ts_cuda_program *program;
+    ts_cu_address memory;
+    bool own_memory; /* from the device or the caller's allocator */
+    tensum_allocator allocator;
+    bool has_allocator;
+    ts_cu_stream stream; /* that the memory is ordered on */
+
+    /* The list and the signature it was made for. */
+    ts_cuda_list list;
+    bool prepared;
+    ts_cuda_signature made; /* what the list was made for */
+    ts_cuda_signature next; /* the run at hand */
+    ts_strides value_strides;
+    int64_t *slice_steps; /* [port_count][slice_label_count] bytes */
+    ts_cu_event tables_event; /* after the last upload of tables */
+    bool tables_pending;
+
+    uint64_t *base;   /* [port_count] addresses in the run at hand, before slices */
+    uint64_t *slots;  /* [port_count + TS_CUDA_EXTRA_SLOTS] values wanted */
+    uint64_t *shown;  /* values that the device has */
+    bool shown_valid;
+    const void **validated; /* [port_count] pointers known to be memory of this device */
+
+    /* Staging for host tensors: inputs first, then outputs; made on first use. */
+    int64_t *stage_offset; /* [port_count] bytes; -1 for ports on the device */
+    unsigned char *stage_host;
+    ts_cu_address stage_device;
+    size_t stage_bytes, stage_inputs;
+    ts_cu_event stage_event;
+    bool stage_pending;
+
+    uint64_t *verdict; /* pinned; see ts_cuda_verdict */
+    ts_cu_address verdict_address;
+} ts_cuda_workspace;
+
+tensum_status ts_cuda_program_create(struct tensum_program *program, void **compiled);
+void ts_cuda_program_destroy(void *compiled);
+size_t ts_cuda_program_workspace_bytes(const struct tensum_program *program, const void *compiled);
+tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *compiled,
+                                       const tensum_workspace_options *options, void **state);
+void ts_cuda_workspace_destroy(void *state);
+tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *state,
+                          const tensum_run_arguments *arguments);
+/* DOMAIN if a check has found something; the finding is cleared. */
+tensum_status ts_cuda_workspace_check(void *state);
+
+/* ---- between the files of this backend ---- */
+
+/* Ports by name. */
+static inline int32_t ts_cuda_port_output(const ts_cuda_program *program) { return (int32_t)program->input_count; }
+static inline int32_t ts_cuda_port_winners(const ts_cuda_program *program) { return (int32_t)program->input_count + 1; }
+static inline int32_t ts_cuda_port_cotangent(const ts_cuda_program *program)
+{
+    return (int32_t)program->input_count + 2;
+}
+static inline int32_t ts_cuda_port_gradient(const ts_cuda_program *program, int64_t input)
+{
+    return (int32_t)(program->input_count + 3 + input);
+}
+/* The network's operand (or output: input_count) whose shape a port has. */
+int64_t ts_cuda_port_operand(const ts_cuda_program *program, int32_t port);
+size_t ts_cuda_port_element_bytes(const ts_cuda_program *program, int32_t port);
+
+/* Row-major compact strides of a port's raw modes. */
+void ts_cuda_compact_strides(const ts_cuda_program *program, int32_t port, int64_t *strides);
+
+/* Add to a list everything that a run launches, marked by phase. memory: the workspace's; strides: room for work. */
+tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signature *signature, ts_cu_address memory,
+                           ts_strides *strides, ts_cuda_list *list);
+/* Room for the strides of a plan's values. */
+tensum_status ts_cuda_strides_create(const tensum_plan *plan, ts_strides *strides);
+void ts_cuda_strides_free(ts_strides *strides);
+/* The stride of a label in a port: that of its modes of extent other than 1 together. */
+int64_t ts_cuda_port_stride(const ts_cuda_program *program, const ts_cuda_signature *signature, int32_t port,
+                            int32_t label);
+/* Make the workspace's list for workspace->next, if it is not made already. */
+tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream);
+
+/* stage.c: host tensors. Lay out the staging memory for workspace->next and make it; pack and upload inputs; download
+ * and unpack outputs (waits). tensors[port], NULL where unused. */
+tensum_status ts_cuda_stage_layout(ts_cuda_workspace *workspace, ts_cu_stream stream);
+tensum_status ts_cuda_stage_upload(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments,
+                                   ts_cu_stream stream);
+tensum_status ts_cuda_stage_download(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments,
+                                     ts_cu_stream stream);
+void ts_cuda_stage_free(ts_cuda_workspace *workspace);
+/* The tensor of a port in a run's arguments; NULL where it is not used. */
+const tensum_tensor *ts_cuda_port_tensor(const ts_cuda_program *program, const tensum_run_arguments *arguments,
+                                         int32_t port);
+
+#endif

@@ -1,0 +1,274 @@
+/* One run: pointers and strides from the caller's tensors, staging, slices, launches. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "backend/cuda/program.h"
+
+static const char *port_name(const ts_cuda_program *program, int32_t port, char *text, size_t bytes)
+{
+    int64_t n = program->input_count;
+    if (port < n) {
+        (void)snprintf(text, bytes, "operand %d", (int)port);
+    } else if (port < n + 3) {
+        (void)snprintf(text, bytes, "%s", port == n ? "the output" : port == n + 1 ? "the winners" : "the cotangent");
+    } else {
+        (void)snprintf(text, bytes, "the gradient of operand %d", (int)(port - n - 3));
+    }
+    return text;
+}
+
+/* Is the pointer memory that this device may use? */
+static tensum_status check_pointer(const ts_cuda_program *program, int32_t port, const void *pointer)
+{
+    ts_cuda_device *device = program->device;
+    char name[64];
+    unsigned type = 0, managed = 0;
+    int ordinal = 0;
+    ts_cu_address address = (ts_cu_address)(uintptr_t)pointer;
+    int result = device->driver->pointer_attribute(&type, TS_CU_POINTER_MEMORY_TYPE, address);
+
+    port_name(program, port, name, sizeof name);
+    if (result == TS_CU_INVALID_VALUE) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s: %p is said to be on cuda:%d, but the driver knows no such memory",
+                       name, pointer, (int)device->ordinal);
+    }
+    if (result != TS_CU_SUCCESS) {
+        return ts_cuda_result(device, result, "cuPointerGetAttribute");
+    }
+    if (device->driver->pointer_attribute(&managed, TS_CU_POINTER_IS_MANAGED, address) == TS_CU_SUCCESS && managed != 0) {
+        return TENSUM_OK;
+    }
+    if (type == TS_CU_MEMORY_HOST) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT,
+                       "%s: %p is said to be on cuda:%d, but is pinned host memory; pass it as a tensor of the CPU", name,
+                       pointer, (int)device->ordinal);
+    }
+    result = device->driver->pointer_attribute(&ordinal, TS_CU_POINTER_DEVICE_ORDINAL, address);
+    if (result != TS_CU_SUCCESS) {
+        return ts_cuda_result(device, result, "cuPointerGetAttribute");
+    }
+    if (ordinal != device->ordinal) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s lies on cuda:%d, but the program runs on cuda:%d", name, ordinal,
+                       (int)device->ordinal);
+    }
+    return TENSUM_OK;
+}
+
+/* Where each port is, its strides and address. */
+static tensum_status take_arguments(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_cuda_program *program = workspace->program;
+    ts_cuda_signature *next = &workspace->next;
+    char name[64];
+
+    next->winner_bytes = 0;
+    for (int32_t p = 0; p < program->port_count; p++) {
+        const tensum_tensor *tensor = ts_cuda_port_tensor(program, arguments, p);
+        int64_t *strides = next->strides + program->port_modes[p];
+        int64_t rank = program->port_modes[p + 1] - program->port_modes[p];
+        bool empty = false;
+
+        next->where[p] = TS_CUDA_UNUSED;
+        workspace->base[p] = 0;
+        ts_cuda_compact_strides(program, p, strides);
+        if (tensor == NULL) {
+            continue;
+        }
+        for (int32_t m = 0; m < tensor->rank; m++) {
+            empty = empty || tensor->extents[m] == 0;
+        }
+        if (p == ts_cuda_port_winners(program)) {
+            next->winner_bytes = (uint8_t)tensum_dtype_bytes(tensor->dtype);
+        }
+        if (tensor->device.kind != TENSUM_CUDA) {
+            next->where[p] = TS_CUDA_ON_HOST;
+            continue;
+        }
+        if (tensor->device.index != program->device->ordinal) {
+            TRY(ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s lies on cuda:%d, but the program runs on cuda:%d",
+                        port_name(program, p, name, sizeof name), (int)tensor->device.index,
+                        (int)program->device->ordinal));
+        }
+        next->where[p] = TS_CUDA_ON_DEVICE;
+        if (tensor->strides != NULL) {
+            memcpy(strides, tensor->strides, (size_t)rank * sizeof *strides);
+        }
+        if (!empty && workspace->validated[p] != tensor->data) {
+            TRY(check_pointer(program, p, tensor->data));
+            workspace->validated[p] = tensor->data;
+        }
+        workspace->base[p] = (uint64_t)(uintptr_t)tensor->data;
+    }
+done:
+    return status;
+}
+
+/* Bring the pointer table up to date. */
+static tensum_status refresh(ts_cuda_workspace *workspace, bool everything, ts_cu_stream stream)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_cuda_program *program = workspace->program;
+    ts_cuda_device *device = program->device;
+    int32_t slots = program->port_count + TS_CUDA_EXTRA_SLOTS;
+
+    for (int32_t first = 0; first < slots;) {
+        ts_cuda_refresh p;
+        void *parameters[1] = {&p};
+        int32_t past;
+
+        while (first < slots && !everything && workspace->slots[first] == workspace->shown[first]) {
+            first++;
+        }
+        if (first == slots) {
+            break;
+        }
+        past = (int32_t)ts_min64(slots, first + TS_CUDA_REFRESH_VALUES);
+        while (!everything && workspace->slots[past - 1] == workspace->shown[past - 1]) {
+            past--;
+        }
+        p.table = workspace->memory + program->slots_offset;
+        p.first = first;
+        p.count = past - first;
+        memcpy(p.values, workspace->slots + first, (size_t)p.count * sizeof *p.values);
+        TRY(ts_cuda_result(device,
+                           device->driver->launch(program->common.functions[TS_CUDA_KERNEL_REFRESH], 1, 1, 1,
+                                                  TS_CUDA_THREADS, 1, 1, 0, stream, parameters, NULL),
+                           "cuLaunchKernel"));
+        TS_CUDA_COUNT(device, launches, 1);
+        memcpy(workspace->shown + first, workspace->slots + first, (size_t)p.count * sizeof *p.values);
+        first = past;
+    }
+    workspace->shown_valid = true;
+done:
+    if (status != TENSUM_OK) {
+        workspace->shown_valid = false;
+    }
+    return status;
+}
+
+static tensum_status launch_phase(ts_cuda_workspace *workspace, ts_cuda_phase phase, ts_cuda_phase also,
+                                  ts_cu_stream stream)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_cuda_list *list = &workspace->list;
+
+    for (int64_t i = 0; i < list->count; i++) {
+        if (list->launches[i].phase == phase || list->launches[i].phase == also) {
+            TRY(ts_cuda_launch_one(workspace->program->device, list, i, stream));
+        }
+    }
+done:
+    return status;
+}
+
+/* Point the slots at slice number `slice`. */
+static void place_slots(ts_cuda_workspace *workspace, int64_t slice)
+{
+    const ts_cuda_program *program = workspace->program;
+    const tensum_plan *plan = program->plan;
+    int32_t labels = plan->slice_label_count;
+
+    for (int32_t p = 0; p < program->port_count; p++) {
+        workspace->slots[p] = workspace->base[p];
+        if (workspace->made.where[p] == TS_CUDA_ON_HOST) {
+            workspace->slots[p] = workspace->stage_device + (uint64_t)workspace->stage_offset[p];
+        }
+    }
+    for (int32_t i = labels - 1; i >= 0; i--) {
+        int64_t extent = plan->network->label_extents[plan->slice_labels[i]];
+        int64_t position = slice % extent;
+        slice /= extent;
+        if (position == 0) {
+            continue;
+        }
+        for (int32_t p = 0; p < program->port_count; p++) {
+            workspace->slots[p] += (uint64_t)(position * workspace->slice_steps[(size_t)p * (size_t)labels + (size_t)i]);
+        }
+    }
+}
+
+static tensum_status take_verdict(ts_cuda_workspace *workspace)
+{
+    uint64_t key = *(volatile uint64_t *)workspace->verdict;
+
+    if (key == UINT64_MAX) {
+        return TENSUM_OK;
+    }
+    *(volatile uint64_t *)workspace->verdict = UINT64_MAX;
+    return ts_fail(TENSUM_STATUS_DOMAIN, "operand %" PRIu64 ": element %" PRIu64 " lies outside the domain of %s", key >> 40,
+                   key & ((UINT64_C(1) << 40) - 1), tensum_semiring_name(workspace->program->plan->algebra.semiring));
+}
+
+tensum_status ts_cuda_workspace_check(void *state) { return take_verdict(state); }
+
+tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *state,
+                          const tensum_run_arguments *arguments)
+{
+    tensum_status status = TENSUM_OK;
+    ts_cuda_workspace *workspace = state;
+    const ts_cuda_program *from = compiled;
+    const tensum_plan *plan = from->plan;
+    ts_cuda_device *device = from->device;
+    ts_cu_stream stream = arguments->stream;
+    int64_t first = arguments->slice_first;
+    int64_t count = arguments->slice_count < 0 ? plan->slice_total - first : arguments->slice_count;
+    bool capturing, combines;
+    double told = ts_seconds();
+
+    (void)program;
+    if (atomic_load(&device->lost)) {
+        return ts_fail(TENSUM_STATUS_DEVICE, "cuda:%d was lost to an earlier error", (int)device->ordinal);
+    }
+    TRY(ts_cuda_enter(device));
+    capturing = ts_cuda_capturing(device, stream);
+    status = take_arguments(workspace, arguments);
+    if (status != TENSUM_OK) {
+        goto leave;
+    }
+    /* Results of slices combine, and so do those of a range that leaves elements out, with 0. */
+    combines = arguments->accumulate != 0 || (plan->slice_total > 1 && from->output_sliced_sum) ||
+               count != plan->slice_total;
+    workspace->next.accumulates = combines;
+#define STEP(call)                 \
+    do {                           \
+        status = (call);           \
+        if (status != TENSUM_OK) { \
+            goto leave;            \
+        }                          \
+    } while (0)
+    STEP(ts_cuda_stage_layout(workspace, stream));
+    STEP(ts_cuda_prepare(workspace, stream));
+    STEP(ts_cuda_stage_upload(workspace, arguments, stream));
+
+    place_slots(workspace, 0);
+    workspace->slots[from->port_count + TS_CUDA_SLOT_ACCUMULATE] = combines ? 1 : 0;
+    workspace->slots[from->port_count + TS_CUDA_SLOT_LATER_SLICE] = 0;
+    STEP(refresh(workspace, capturing || !workspace->shown_valid, stream));
+    if (arguments->accumulate == 0) {
+        STEP(launch_phase(workspace, TS_CUDA_PHASE_FILL, TS_CUDA_PHASE_FILL, stream));
+    }
+    for (int64_t s = 0; s < count; s++) {
+        place_slots(workspace, first + s);
+        workspace->slots[from->port_count + TS_CUDA_SLOT_LATER_SLICE] = s > 0 ? 1 : 0;
+        STEP(refresh(workspace, false, stream));
+        STEP(launch_phase(workspace, TS_CUDA_PHASE_SLICE, s == 0 ? TS_CUDA_PHASE_ONCE : TS_CUDA_PHASE_SLICE, stream));
+        if (arguments->progress != NULL && ts_seconds() - told >= 0.1) {
+            told = ts_seconds();
+            if (arguments->progress(arguments->progress_user, "run", (double)(s + 1) / (double)count) != 0) {
+                STEP(ts_fail(TENSUM_STATUS_CANCELLED, "cancelled after slice %" PRId64, s));
+            }
+        }
+    }
+    STEP(ts_cuda_stage_download(workspace, arguments, stream));
+    STEP(take_verdict(workspace));
+leave:
+    if (capturing) {
+        /* Whoever replays the graph changes the table behind our back. */
+        workspace->shown_valid = false;
+    }
+    ts_cuda_leave(device);
+done:
+    return status;
+}
+#undef STEP
