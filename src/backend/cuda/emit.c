@@ -96,11 +96,10 @@ tensum_status ts_cuda_fill_port(const ts_cuda_emission *emission, int32_t port, 
     ts_mode modes[TS_CUDA_MOST_MODES];
     int32_t count = 0;
 
-    if (past - first > TS_CUDA_MOST_MODES) {
-        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: a tensor has %d modes; at most %d are supported",
-                       (int)(past - first), TS_CUDA_MOST_MODES);
-    }
-    for (int64_t m = first; m < past; m++) {
+    for (int64_t m = first; m < past; m++) { /* at most 64 are not of extent 1 */
+        if (network->raw_extents[m] == 1) {
+            continue;
+        }
         modes[count] = (ts_mode){0};
         modes[count].extent = network->raw_extents[m];
         modes[count++].c =
@@ -194,11 +193,12 @@ done:
 }
 
 tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signature *signature, ts_cu_address memory,
-                           ts_strides *strides, ts_cuda_list *list)
+                           ts_cuda_room *room, ts_cuda_list *list)
 {
     tensum_status status = TENSUM_OK;
     const tensum_plan *plan = program->plan;
-    ts_cuda_emission emission = {program, signature, memory, list, strides, false};
+    ts_strides *strides = &room->strides;
+    ts_cuda_emission emission = {program, signature, memory, list, strides, room->wanted, false};
     bool fills = signature->accumulates;
     int64_t unused[64];
 
@@ -226,6 +226,7 @@ tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signatu
         list->phase = step->invariant ? TS_CUDA_PHASE_ONCE : TS_CUDA_PHASE_SLICE;
         TRY(emit_forward(&emission, step));
     }
+    TRY(ts_cuda_emit_backward(&emission));
 done:
     return status;
 }

@@ -10,6 +10,7 @@ typedef struct ts_cuda_emission {
     ts_cu_address memory;
     ts_cuda_list *list;
     ts_strides *strides; /* of the plan's values */
+    uint8_t *wanted;     /* [value_count] room for work: is a gradient wanted below this value? */
     bool keep;           /* GRADIENT, DECODE: intermediates are kept */
 } ts_cuda_emission;
 
@@ -25,5 +26,8 @@ void ts_cuda_compact_extra(const ts_cuda_emission *emission, int32_t value, ts_e
 /* Fill a whole port with one element. */
 tensum_status ts_cuda_fill_port(const ts_cuda_emission *emission, int32_t port, const ts_cuda_kernels *common,
                                 const void *value);
+
+/* backward.c: gradients and decoding. */
+tensum_status ts_cuda_emit_backward(const ts_cuda_emission *emission);
 
 #endif

@@ -40,6 +40,7 @@ typedef struct ts_cuda_list {
     size_t table_bytes;
     ts_cu_address scratch;
     size_t scratch_bytes; /* the most that a launch needs */
+    size_t convert_bytes; /* the most that an operand in the gradient dtype needs */
 } ts_cuda_list;
 #define TS_CUDA_PARAMETER_SLACK 4096
 

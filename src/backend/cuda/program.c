@@ -34,10 +34,16 @@ static tensum_status load_kernels(ts_cuda_program *made)
     ts_cuda_device *device = made->device;
 
     made->gradient = tensum_dtype_gradient(algebra.dtype);
+    if ((made->modes & TENSUM_GRADIENT) != 0) {
+        ts_element one = ts_identity((ts_algebra){TENSUM_SUM_PRODUCT, made->gradient, 0}, true);
+        memcpy(made->one, &one, sizeof made->one);
+    }
     TRY(ts_cuda_kernels_load(device, (int)algebra.semiring, algebra.dtype, &made->pair));
     TRY(ts_cuda_kernels_load(device, TS_CUDA_COMMON, algebra.dtype, &made->common));
     if ((made->modes & TENSUM_WINNERS) != 0) {
         TRY(ts_cuda_kernels_load(device, TS_CUDA_COMMON, TENSUM_I32, &made->winner_common));
+    }
+    if ((made->modes & (TENSUM_WINNERS | TENSUM_GRADIENT)) != 0) {
         TRY(ts_cuda_kernels_load(device, TS_CUDA_COMMON, TENSUM_I64, &made->wide_winner_common));
     }
     if ((made->modes & TENSUM_GRADIENT) != 0) {
@@ -48,20 +54,75 @@ done:
     return status;
 }
 
-tensum_status ts_cuda_strides_create(const tensum_plan *plan, ts_strides *strides)
+tensum_status ts_cuda_room_create(const tensum_plan *plan, ts_cuda_room *room)
 {
     tensum_status status = TENSUM_OK;
+    ts_strides *strides = &room->strides;
 
     TRY(ts_allocate((size_t)plan->value_count, sizeof *strides->first, "the strides of a program", &strides->first));
     TRY(ts_allocate(ts_strides_total(plan), sizeof *strides->strides, "the strides of a program", &strides->strides));
+    TRY(ts_allocate((size_t)plan->value_count, 1, "the values of a program", &room->wanted));
 done:
     return status;
 }
 
-void ts_cuda_strides_free(ts_strides *strides)
+void ts_cuda_room_free(ts_cuda_room *room)
 {
-    ts_free(strides->first);
-    ts_free(strides->strides);
+    ts_free(room->strides.first);
+    ts_free(room->strides.strides);
+    ts_free(room->wanted);
+}
+
+/* Put a part behind what is there; returns its offset. */
+static size_t place(size_t *total, size_t bytes)
+{
+    size_t offset = *total;
+    *total += round_up(bytes);
+    return offset;
+}
+
+static int64_t output_elements(const tensum_plan *plan)
+{
+    const tensum_network *network = plan->network;
+    int64_t elements = 1;
+    for (int64_t m = network->offsets[network->operand_count]; m < network->offsets[network->operand_count + 1]; m++) {
+        elements *= network->raw_extents[m];
+    }
+    return elements;
+}
+
+static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t convert_bytes)
+{
+    const tensum_plan *plan = made->plan;
+    size_t total = 0, arena_bytes = (size_t)plan->value_bytes, labels = (size_t)plan->network->label_count;
+    bool traces = (made->modes & TENSUM_GRADIENT) != 0 && ts_plan_traces(plan);
+
+    if ((made->modes & TENSUM_GRADIENT) != 0) {
+        arena_bytes = (size_t)plan->gradient_bytes;
+    } else if ((made->modes & TENSUM_DECODE) != 0) {
+        arena_bytes = (size_t)plan->keep_bytes;
+    }
+    made->arena_offset = place(&total, arena_bytes);
+    made->scratch_offset = place(&total, scratch_bytes);
+    made->convert_offset = place(&total, convert_bytes);
+    made->tables_offset = place(&total, made->table_capacity);
+    made->slots_offset = place(&total, ((size_t)made->port_count + TS_CUDA_EXTRA_SLOTS) * sizeof(uint64_t));
+    made->decode_offset = total;
+    if (made->decode_rows > 0 || traces) {
+        int64_t rows = ts_max64(made->decode_rows, 1);
+        made->decode_offset = place(&total, (size_t)rows * labels * sizeof(int64_t));
+        made->decode_values_offset = place(&total, (size_t)rows * 16);
+    }
+    if (traces) {
+        made->cotangents_offset = place(&total, (size_t)plan->value_count * tensum_dtype_bytes(made->gradient));
+        made->operands_offset = place(&total, (size_t)plan->step_count * 16);
+    }
+    made->output_offset = total;
+    if ((made->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0) {
+        made->output_offset =
+            place(&total, (size_t)output_elements(plan) * tensum_dtype_bytes(plan->algebra.dtype));
+    }
+    made->workspace_bytes = total;
 }
 
 /* Find out what lists need, whatever the strides of a run. */
@@ -69,10 +130,10 @@ static tensum_status measure(ts_cuda_program *made)
 {
     tensum_status status = TENSUM_OK;
     ts_cuda_signature signature = {0};
-    ts_strides strides = {0};
-    const tensum_plan *plan = made->plan;
+    ts_cuda_room room = {0};
+    size_t scratch_bytes = 0, convert_bytes = 0;
 
-    TRY(ts_cuda_strides_create(plan, &strides));
+    TRY(ts_cuda_room_create(made->plan, &room));
     TRY(ts_allocate((size_t)made->port_modes[made->port_count], sizeof *signature.strides, "the strides of a program",
                     &signature.strides));
     TRY(ts_allocate_zero((size_t)made->port_count, 1, "the ports of a program", &signature.where));
@@ -84,34 +145,22 @@ static tensum_status measure(ts_cuda_program *made)
         ts_cuda_compact_strides(made, p, signature.strides + made->port_modes[p]);
     }
     signature.winner_bytes = 8;
+    signature.positions = made->decode_rows;
     /* A run may accumulate or not, and its copies then take different kernels. */
     for (int accumulates = 0; accumulates <= 1; accumulates++) {
         ts_cuda_list list = {.measure = true, .units = made->device->units};
         signature.accumulates = accumulates != 0;
-        TRY(ts_cuda_emit(made, &signature, 0, &strides, &list));
+        TRY(ts_cuda_emit(made, &signature, 0, &room, &list));
         made->launch_capacity = ts_max64(made->launch_capacity, list.count);
         made->parameter_capacity = list.parameter_bytes > made->parameter_capacity ? list.parameter_bytes
                                                                                     : made->parameter_capacity;
         made->table_capacity = list.table_bytes > made->table_capacity ? list.table_bytes : made->table_capacity;
-        made->scratch_offset = list.scratch_bytes > made->scratch_offset ? list.scratch_bytes : made->scratch_offset;
+        scratch_bytes = list.scratch_bytes > scratch_bytes ? list.scratch_bytes : scratch_bytes;
+        convert_bytes = list.convert_bytes > convert_bytes ? list.convert_bytes : convert_bytes;
     }
-    {
-        size_t scratch_bytes = made->scratch_offset, arena_bytes = (size_t)plan->value_bytes;
-        if ((made->modes & TENSUM_GRADIENT) != 0) {
-            arena_bytes = (size_t)plan->gradient_bytes;
-        } else if ((made->modes & TENSUM_DECODE) != 0) {
-            arena_bytes = (size_t)plan->keep_bytes;
-        }
-        made->arena_offset = 0;
-        made->scratch_offset = round_up(arena_bytes);
-        made->tables_offset = made->scratch_offset + round_up(scratch_bytes);
-        made->slots_offset = made->tables_offset + round_up(made->table_capacity);
-        made->decode_offset =
-            made->slots_offset + round_up(((size_t)made->port_count + TS_CUDA_EXTRA_SLOTS) * sizeof(uint64_t));
-        made->workspace_bytes = made->decode_offset;
-    }
+    lay_out_memory(made, scratch_bytes, convert_bytes);
 done:
-    ts_cuda_strides_free(&strides);
+    ts_cuda_room_free(&room);
     ts_free(signature.strides);
     ts_free(signature.where);
     return status;
@@ -132,8 +181,17 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
         TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: %d sliced labels; at most 64 are supported",
                     (int)plan->slice_label_count));
     }
-    if ((made->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0) {
-        TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: gradients and decoding are not there yet"));
+    if (plan->too_large) {
+        TRY(ts_fail(TENSUM_STATUS_SIZE_OVERFLOW, "cuda: the plan's tensors exceed 2^60 bytes"));
+    }
+    if (plan->slice_total > 1 && (((made->modes & TENSUM_DECODE) != 0) ||
+                                  ((made->modes & TENSUM_GRADIENT) != 0 && plan->algebra.semiring != TENSUM_SUM_PRODUCT))) {
+        TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED,
+                    "cuda: decoding, and gradients of %s, are not there for plans with slices",
+                    tensum_semiring_name(plan->algebra.semiring)));
+    }
+    if ((made->modes & TENSUM_DECODE) != 0) {
+        made->decode_rows = ts_max64(1, ts_min64(output_elements(plan), 1024));
     }
     TRY(ts_cuda_enter(made->device));
     entered = true;
@@ -249,7 +307,7 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
     }
     TRY(make_signature(from, &made->made));
     TRY(make_signature(from, &made->next));
-    TRY(ts_cuda_strides_create(from->plan, &made->value_strides));
+    TRY(ts_cuda_room_create(from->plan, &made->room));
     TRY(ts_allocate((size_t)from->port_count * (size_t)from->plan->slice_label_count, sizeof *made->slice_steps,
                     "the slices of a workspace", &made->slice_steps));
     TRY(ts_allocate_zero((size_t)from->port_count, sizeof *made->base, "the pointers of a workspace", &made->base));
@@ -267,6 +325,11 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
         TRY(ts_cuda_allocate_host(from->device, from->table_capacity, "cuMemHostAlloc", &made->list.tables, NULL));
         TRY(ts_cuda_result(from->device, from->device->driver->event_create(&made->tables_event, TS_CU_EVENT_NO_TIMING),
                            "cuEventCreate"));
+    }
+    if (from->decode_rows > 0) {
+        size_t row = (size_t)from->plan->network->label_count * sizeof(int64_t) + 16;
+        TRY(ts_cuda_allocate_host(from->device, (size_t)from->decode_rows * row + 256, "cuMemHostAlloc",
+                                  &made->decode_host, NULL));
     }
     TRY(ts_cuda_allocate_host(from->device, sizeof *made->verdict, "cuMemHostAlloc", &made->verdict,
                               &made->verdict_address));
@@ -306,12 +369,13 @@ void ts_cuda_workspace_destroy(void *state)
             (void)device->driver->event_destroy(workspace->tables_event);
         }
         ts_cuda_release_host(device, workspace->list.tables);
+        ts_cuda_release_host(device, workspace->decode_host);
         ts_cuda_release_host(device, workspace->verdict);
         ts_cuda_leave(device);
     }
     free_signature(&workspace->made);
     free_signature(&workspace->next);
-    ts_cuda_strides_free(&workspace->value_strides);
+    ts_cuda_room_free(&workspace->room);
     ts_free(workspace->slice_steps);
     ts_free(workspace->base);
     ts_free(workspace->slots);
@@ -334,6 +398,7 @@ tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
     size_t stride_bytes = (size_t)program->port_modes[program->port_count] * sizeof *made->strides;
 
     if (workspace->prepared && made->accumulates == next->accumulates && made->winner_bytes == next->winner_bytes &&
+        made->positions == next->positions &&
         memcmp(made->where, next->where, (size_t)program->port_count) == 0 &&
         (stride_bytes == 0 || memcmp(made->strides, next->strides, stride_bytes) == 0)) {
         return TENSUM_OK;
@@ -351,7 +416,7 @@ tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
     workspace->list.count = 0;
     workspace->list.parameter_bytes = 0;
     workspace->list.table_bytes = 0;
-    TRY(ts_cuda_emit(program, next, workspace->memory, &workspace->value_strides, &workspace->list));
+    TRY(ts_cuda_emit(program, next, workspace->memory, &workspace->room, &workspace->list));
     if (workspace->list.table_bytes > 0) {
         if (ts_cuda_capturing(device, stream)) {
             TRY(ts_fail(TENSUM_STATUS_NOT_PREPARED, "these strides are new to the workspace: run once before capturing"));

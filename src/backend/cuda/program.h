@@ -1,7 +1,7 @@
 /* Programs and workspaces of the CUDA backend.
  *
  * A program is a plan with its kernels looked up and the sizes of its lists known. A workspace holds device memory
- *     [ arena | scratch | long mode tables | pointer table | decode ]
+ *     [ arena | scratch | converted operand | tables | pointer table | decode | output that nobody wants to see ]
  * and a list of launches for the strides of its last run. A run with the same strides writes the pointers that changed
  * into the pointer table (one launch carries up to 448) and enqueues the list: nothing is allocated, nothing is waited
  * for. Host tensors are packed into one upload and one download. */
@@ -14,14 +14,21 @@
 
 /* A port is a tensor that a run passes: inputs 0..n-1, then output, winners, cotangent, gradients n+3.. of the inputs.
  * Slot p of the pointer table is the address of port p in the slice at hand; the slots after the ports are: */
-enum { TS_CUDA_SLOT_ACCUMULATE, TS_CUDA_SLOT_LATER_SLICE, TS_CUDA_EXTRA_SLOTS };
+enum {
+    TS_CUDA_SLOT_ACCUMULATE, /* not 0: combine with the output */
+    TS_CUDA_SLOT_ONE,        /* 1 in the gradient dtype, 16 bytes */
+    TS_CUDA_SLOT_ONE_HIGH,
+    TS_CUDA_EXTRA_SLOTS
+};
 
 /* When a launch of a list is wanted. */
 typedef enum ts_cuda_phase {
-    TS_CUDA_PHASE_FILL,  /* before the first slice, unless the output is accumulated into */
-    TS_CUDA_PHASE_ONCE,  /* in the first slice */
-    TS_CUDA_PHASE_SLICE, /* in every slice */
-    TS_CUDA_PHASE_LAST   /* after the last slice */
+    TS_CUDA_PHASE_FILL,          /* before the first slice, unless the output is accumulated into */
+    TS_CUDA_PHASE_GRADIENT_FILL, /* before the first slice */
+    TS_CUDA_PHASE_ONCE,          /* in the first slice */
+    TS_CUDA_PHASE_SLICE,         /* in every slice */
+    TS_CUDA_PHASE_BACKWARD,      /* in every slice, behind */
+    TS_CUDA_PHASE_DECODE         /* per group of positions */
 } ts_cuda_phase;
 
 typedef struct ts_cuda_program {
@@ -30,6 +37,7 @@ typedef struct ts_cuda_program {
     unsigned modes;
     bool check;              /* the pair has a domain and its elements are checked */
     tensum_dtype gradient;   /* dtype of cotangents */
+    uint64_t one[2];         /* 1 of it */
     ts_cuda_kernels pair, common;
     ts_cuda_kernels sum, gradient_common; /* sum_product over the gradient dtype; GRADIENT only */
     ts_cuda_kernels winner_common;        /* common over i32 (4-byte winners) */
@@ -42,7 +50,12 @@ typedef struct ts_cuda_program {
     int64_t launch_capacity;
     size_t parameter_capacity, table_capacity;
     /* Layout of the workspace. */
-    size_t arena_offset, scratch_offset, tables_offset, slots_offset, decode_offset, workspace_bytes;
+    size_t arena_offset, scratch_offset, convert_offset, tables_offset, slots_offset;
+    size_t decode_offset, decode_values_offset;  /* int64 [decode_rows][label_count]; 16 bytes per row */
+    size_t cotangents_offset, operands_offset;   /* of a trace: see ts_cuda_route */
+    size_t output_offset;                        /* compact */
+    size_t workspace_bytes;
+    int64_t decode_rows; /* positions that are decoded together */
 } ts_cuda_program;
 
 typedef enum ts_cuda_where { TS_CUDA_UNUSED, TS_CUDA_ON_DEVICE, TS_CUDA_ON_HOST } ts_cuda_where;
@@ -53,7 +66,14 @@ typedef struct ts_cuda_signature {
     uint8_t *where;   /* [port_count] ts_cuda_where */
     bool accumulates; /* the output may be combined with what is there */
     uint8_t winner_bytes;
+    int64_t positions; /* to be decoded together; 0: none */
 } ts_cuda_signature;
+
+/* Room for work while a list is made. */
+typedef struct ts_cuda_room {
+    ts_strides strides;
+    uint8_t *wanted; /* [value_count] */
+} ts_cuda_room;
 
 typedef struct ts_cuda_workspace {
     const ts_cuda_program *program;
@@ -68,7 +88,7 @@ typedef struct ts_cuda_workspace {
     bool prepared;
     ts_cuda_signature made; /* what the list was made for */
     ts_cuda_signature next; /* the run at hand */
-    ts_strides value_strides;
+    ts_cuda_room room;
     int64_t *slice_steps; /* [port_count][slice_label_count] bytes */
     ts_cu_event tables_event; /* after the last upload of tables */
     bool tables_pending;
@@ -86,6 +106,9 @@ typedef struct ts_cuda_workspace {
     size_t stage_bytes, stage_inputs;
     ts_cu_event stage_event;
     bool stage_pending;
+
+    /* Assignments and values on their way between host and device; DECODE only. Pinned. */
+    unsigned char *decode_host;
 
     uint64_t *verdict; /* pinned; see ts_cuda_verdict */
     ts_cu_address verdict_address;
@@ -122,12 +145,11 @@ size_t ts_cuda_port_element_bytes(const ts_cuda_program *program, int32_t port);
 /* Row-major compact strides of a port's raw modes. */
 void ts_cuda_compact_strides(const ts_cuda_program *program, int32_t port, int64_t *strides);
 
-/* Add to a list everything that a run launches, marked by phase. memory: the workspace's; strides: room for work. */
+/* Add to a list everything that a run launches, marked by phase. memory: the workspace's. */
 tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signature *signature, ts_cu_address memory,
-                           ts_strides *strides, ts_cuda_list *list);
-/* Room for the strides of a plan's values. */
-tensum_status ts_cuda_strides_create(const tensum_plan *plan, ts_strides *strides);
-void ts_cuda_strides_free(ts_strides *strides);
+                           ts_cuda_room *room, ts_cuda_list *list);
+tensum_status ts_cuda_room_create(const tensum_plan *plan, ts_cuda_room *room);
+void ts_cuda_room_free(ts_cuda_room *room);
 /* The stride of a label in a port: that of its modes of extent other than 1 together. */
 int64_t ts_cuda_port_stride(const ts_cuda_program *program, const ts_cuda_signature *signature, int32_t port,
                             int32_t label);

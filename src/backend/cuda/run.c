@@ -63,6 +63,7 @@ static tensum_status take_arguments(ts_cuda_workspace *workspace, const tensum_r
     char name[64];
 
     next->winner_bytes = 0;
+    next->positions = arguments->assignments != NULL ? ts_min64(arguments->position_count, program->decode_rows) : 0;
     for (int32_t p = 0; p < program->port_count; p++) {
         const tensum_tensor *tensor = ts_cuda_port_tensor(program, arguments, p);
         int64_t *strides = next->strides + program->port_modes[p];
@@ -73,6 +74,10 @@ static tensum_status take_arguments(ts_cuda_workspace *workspace, const tensum_r
         workspace->base[p] = 0;
         ts_cuda_compact_strides(program, p, strides);
         if (tensor == NULL) {
+            if (p == ts_cuda_port_output(program) && (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0) {
+                next->where[p] = TS_CUDA_ON_DEVICE;
+                workspace->base[p] = workspace->memory + program->output_offset;
+            }
             continue;
         }
         for (int32_t m = 0; m < tensor->rank; m++) {
@@ -147,14 +152,13 @@ done:
     return status;
 }
 
-static tensum_status launch_phase(ts_cuda_workspace *workspace, ts_cuda_phase phase, ts_cuda_phase also,
-                                  ts_cu_stream stream)
+static tensum_status launch_phases(ts_cuda_workspace *workspace, unsigned phases, ts_cu_stream stream)
 {
     tensum_status status = TENSUM_OK;
     const ts_cuda_list *list = &workspace->list;
 
     for (int64_t i = 0; i < list->count; i++) {
-        if (list->launches[i].phase == phase || list->launches[i].phase == also) {
+        if ((phases >> list->launches[i].phase & 1u) != 0) {
             TRY(ts_cuda_launch_one(workspace->program->device, list, i, stream));
         }
     }
@@ -202,6 +206,105 @@ static tensum_status take_verdict(ts_cuda_workspace *workspace)
 
 tensum_status ts_cuda_workspace_check(void *state) { return take_verdict(state); }
 
+/* Write the labels of output element `position` into an assignment of zeros; false if the element lies off a diagonal,
+ * where the output is 0 of the semiring whatever the operands. */
+static bool start_assignment(const tensum_network *network, int64_t position, int64_t *assignment)
+{
+    int64_t first = network->offsets[network->operand_count], past = network->offsets[network->operand_count + 1];
+    bool on_diagonal = true;
+
+    for (int32_t i = 0; i < network->label_count; i++) {
+        assignment[i] = -1;
+    }
+    for (int64_t m = past - 1; m >= first; m--) {
+        int64_t extent = network->raw_extents[m], place = position % extent;
+        int64_t *label = &assignment[network->raw_labels[m]];
+        position /= extent;
+        if (extent == 1) {
+            continue;
+        }
+        on_diagonal = on_diagonal && (*label < 0 || *label == place);
+        *label = place;
+    }
+    for (int32_t i = 0; i < network->label_count; i++) {
+        assignment[i] = assignment[i] < 0 ? 0 : assignment[i];
+    }
+    return on_diagonal;
+}
+
+/* Decode groups of positions. The forward pass has been enqueued. */
+static tensum_status decode(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments, ts_cu_stream stream)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_cuda_program *program = workspace->program;
+    const tensum_plan *plan = program->plan;
+    const tensum_network *network = plan->network;
+    ts_cuda_device *device = program->device;
+    size_t columns = (size_t)network->label_count, row_bytes = columns * sizeof(int64_t);
+    int64_t infeasible = -1, odd = -1;
+
+    for (int64_t done = 0; done < arguments->position_count;) {
+        int64_t rows = ts_min64(arguments->position_count - done, program->decode_rows);
+        int64_t *assignments = (int64_t *)(void *)workspace->decode_host;
+        size_t span = program->decode_values_offset - program->decode_offset + (size_t)rows * 16;
+        size_t values_at = program->decode_values_offset - program->decode_offset;
+
+        if (rows != workspace->made.positions) { /* a last, smaller group */
+            ts_cuda_signature *made = &workspace->made, *next = &workspace->next;
+            memcpy(next->strides, made->strides,
+                   (size_t)program->port_modes[program->port_count] * sizeof *made->strides);
+            memcpy(next->where, made->where, (size_t)program->port_count);
+            next->accumulates = made->accumulates;
+            next->winner_bytes = made->winner_bytes;
+            next->positions = rows;
+            TRY(ts_cuda_prepare(workspace, stream));
+        }
+        for (int64_t i = 0; i < rows; i++) {
+            int64_t position = arguments->positions != NULL ? arguments->positions[done + i] : done + i;
+            if (!start_assignment(network, position, assignments + (size_t)i * columns) && infeasible < 0) {
+                infeasible = done + i;
+            }
+        }
+        if (row_bytes > 0) {
+            TRY(ts_cuda_result(device,
+                               device->driver->upload(workspace->memory + program->decode_offset, assignments,
+                                                      (size_t)rows * row_bytes, stream),
+                               "cuMemcpyHtoDAsync"));
+            TS_CUDA_COUNT(device, uploads, 1);
+            TS_CUDA_COUNT(device, upload_bytes, (size_t)rows * row_bytes);
+        }
+        TRY(launch_phases(workspace, 1u << TS_CUDA_PHASE_DECODE, stream));
+        TRY(ts_cuda_result(device,
+                           device->driver->download(workspace->decode_host, workspace->memory + program->decode_offset,
+                                                    span, stream),
+                           "cuMemcpyDtoHAsync"));
+        TS_CUDA_COUNT(device, downloads, 1);
+        TS_CUDA_COUNT(device, download_bytes, span);
+        TRY(ts_cuda_synchronize(device, stream));
+        if (row_bytes > 0) {
+            memcpy(arguments->assignments + (size_t)done * columns, assignments, (size_t)rows * row_bytes);
+        }
+        for (int64_t i = 0; i < rows; i++) {
+            const unsigned char *value = workspace->decode_host + values_at + (size_t)i * 16;
+            if (odd < 0 && ts_is_nan(plan->algebra.dtype, value)) {
+                odd = done + i;
+            } else if (infeasible < 0 && ts_is_zero(plan->algebra, value)) {
+                infeasible = done + i;
+            }
+        }
+        done += rows;
+    }
+    if (odd >= 0) {
+        TRY(ts_fail(TENSUM_STATUS_NOT_A_NUMBER, "position %" PRId64 " of those to decode is not a number", odd));
+    }
+    if (infeasible >= 0) {
+        TRY(ts_fail(TENSUM_STATUS_INFEASIBLE, "position %" PRId64 " of those to decode is zero of %s", infeasible,
+                    tensum_semiring_name(plan->algebra.semiring)));
+    }
+done:
+    return status;
+}
+
 tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *state,
                           const tensum_run_arguments *arguments)
 {
@@ -213,7 +316,7 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     ts_cu_stream stream = arguments->stream;
     int64_t first = arguments->slice_first;
     int64_t count = arguments->slice_count < 0 ? plan->slice_total - first : arguments->slice_count;
-    bool capturing, combines;
+    bool capturing, combines, gradient = (from->modes & TENSUM_GRADIENT) != 0 && arguments->gradients != NULL;
     double told = ts_seconds();
 
     (void)program;
@@ -243,16 +346,18 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
 
     place_slots(workspace, 0);
     workspace->slots[from->port_count + TS_CUDA_SLOT_ACCUMULATE] = combines ? 1 : 0;
-    workspace->slots[from->port_count + TS_CUDA_SLOT_LATER_SLICE] = 0;
+    memcpy(&workspace->slots[from->port_count + TS_CUDA_SLOT_ONE], from->one, sizeof from->one);
     STEP(refresh(workspace, capturing || !workspace->shown_valid, stream));
-    if (arguments->accumulate == 0) {
-        STEP(launch_phase(workspace, TS_CUDA_PHASE_FILL, TS_CUDA_PHASE_FILL, stream));
-    }
+    STEP(launch_phases(workspace, (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
+                                      (gradient ? 1u << TS_CUDA_PHASE_GRADIENT_FILL : 0u),
+                       stream));
     for (int64_t s = 0; s < count; s++) {
         place_slots(workspace, first + s);
-        workspace->slots[from->port_count + TS_CUDA_SLOT_LATER_SLICE] = s > 0 ? 1 : 0;
         STEP(refresh(workspace, false, stream));
-        STEP(launch_phase(workspace, TS_CUDA_PHASE_SLICE, s == 0 ? TS_CUDA_PHASE_ONCE : TS_CUDA_PHASE_SLICE, stream));
+        STEP(launch_phases(workspace, 1u << TS_CUDA_PHASE_SLICE | (s == 0 ? 1u << TS_CUDA_PHASE_ONCE : 0u), stream));
+        if (gradient) {
+            STEP(launch_phases(workspace, 1u << TS_CUDA_PHASE_BACKWARD, stream));
+        }
         if (arguments->progress != NULL && ts_seconds() - told >= 0.1) {
             told = ts_seconds();
             if (arguments->progress(arguments->progress_user, "run", (double)(s + 1) / (double)count) != 0) {
@@ -262,6 +367,9 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     }
     STEP(ts_cuda_stage_download(workspace, arguments, stream));
     STEP(take_verdict(workspace));
+    if (arguments->assignments != NULL) {
+        STEP(decode(workspace, arguments, stream));
+    }
 leave:
     if (capturing) {
         /* Whoever replays the graph changes the table behind our back. */

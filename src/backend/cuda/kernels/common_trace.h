@@ -62,7 +62,8 @@ template <typename T> TS_DEVICE void ts_one_hot(const ts_cuda_one_hot &p)
     }
 }
 
-struct alignas(16) ts_sixteen_bytes {
+/* Complex numbers need not be aligned to more than their parts. */
+struct ts_sixteen_bytes {
     uint64_t low, high;
 };
 TS_KERNEL(ts_common_gather_1, ts_cuda_gather, TS_CUDA_THREADS) { ts_gather<uint8_t>(p); }
