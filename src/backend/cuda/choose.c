@@ -51,7 +51,8 @@ void ts_cuda_choose_contract(const ts_contract_spec *spec, int units, const bool
     *choice = (ts_cuda_choice){0};
     choice->kernel = spec->winner_bytes != 0 ? TS_CUDA_KERNEL_CONTRACT_GENERIC_W : TS_CUDA_KERNEL_CONTRACT_GENERIC;
     choice->threads = 256;
-    choice->shared_bytes = 2 * 16 * 17 * (uint32_t)ts_cuda_arithmetic_bytes(spec->algebra.dtype);
+    choice->shared_bytes = ts_cuda_contract_shared(TS_CUDA_CONTRACT_GENERIC,
+                                                   (uint32_t)ts_cuda_arithmetic_bytes(spec->algebra.dtype));
     choice->left_tiles = divide_up(spec->left, 16);
     choice->right_tiles = divide_up(spec->right, 16);
     tiles = spec->batch * choice->left_tiles * choice->right_tiles;
