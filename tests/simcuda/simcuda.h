@@ -47,7 +47,14 @@ void simcuda_release(uint64_t address);
 void simcuda_write(uint64_t address, const void *from, size_t bytes);
 void simcuda_read(void *to, uint64_t address, size_t bytes);
 
-/* Streams and capture, as the driver's calls of the same name. */
+/* Contexts, streams, capture and graphs, as the driver's calls of the same name. The handle of device n is 100 + n. */
+int cuDevicePrimaryCtxRetain(void **context, int device);
+int cuCtxPushCurrent_v2(void *context);
+int cuCtxPopCurrent_v2(void **context);
+int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
+int cuGraphLaunch(void *exec, void *stream);
+int cuGraphDestroy(void *graph);
+int cuGraphExecDestroy(void *exec);
 int cuStreamCreate(void **stream, unsigned flags);
 int cuStreamDestroy_v2(void *stream);
 int cuStreamBeginCapture_v2(void *stream, int mode);

@@ -92,7 +92,8 @@ static tensum_status emit_adjoint(const ts_cuda_emission *emission, const ts_ste
     const tensum_plan *plan = program->plan;
     int32_t operand = side == 0 ? step->a : step->b, other = side == 0 ? step->b : step->a;
     ts_mode modes[TS_CUDA_MOST_MODES];
-    int64_t g_storage[64], d_storage[64], saved[64];
+    int64_t g_storage[64], d_storage[64], w_storage[64], saved[64];
+    uint8_t winner_bytes = step->winner_bytes;
     ts_extra_strides g_extra, d_extra, w_extra;
     ts_cuda_pointer g = cotangent_of(emission, step->c, g_storage, &g_extra);
     ts_cuda_pointer d = gradient_of(emission, operand, d_storage, &d_extra);
@@ -101,9 +102,22 @@ static tensum_status emit_adjoint(const ts_cuda_emission *emission, const ts_ste
     ts_cuda_switch accumulate = {0, plan->slice_total > 1 && plan->values[operand].place == TS_PLACE_INPUT ? 1u : 0u};
 
     ts_cuda_compact_extra(emission, step->c, &w_extra);
+    if (step->winner_offset < 0) {
+        winner_bytes = 0;
+    }
+    if (plan->values[step->c].place == TS_PLACE_OUTPUT && winner_bytes != 0) {
+        if (emission->signature->where[ts_cuda_port_winners(program)] != TS_CUDA_UNUSED) {
+            winner_bytes = emission->signature->winner_bytes;
+            w = ts_cuda_slot(emission, ts_cuda_port_winners(program));
+            ts_cuda_extra_strides(emission, ts_cuda_port_winners(program), step->c, w_storage, &w_extra);
+        } else {
+            ts_cuda_row_major_extra(emission, step->c, w_storage, &w_extra);
+        }
+    }
     if (step->kind == TS_STEP_REDUCE) {
         ts_reduce_adjoint_spec spec;
         ts_reduce_adjoint_spec_build(plan, emission->strides, step, &w_extra, &g_extra, &d_extra, modes, &spec);
+        spec.winner_bytes = winner_bytes;
         TRY(ts_cuda_add_reduce_adjoint(emission->list, &program->pair, &spec, ts_cuda_value_pointer(emission, step->a),
                                        ts_cuda_value_pointer(emission, step->c), w, g, d, accumulate));
     } else if (plan->algebra.semiring == TENSUM_SUM_PRODUCT) {
@@ -123,6 +137,7 @@ static tensum_status emit_adjoint(const ts_cuda_emission *emission, const ts_ste
     } else {
         ts_adjoint_spec spec;
         ts_adjoint_spec_build(plan, emission->strides, step, side, &w_extra, &g_extra, &d_extra, modes, &spec);
+        spec.winner_bytes = winner_bytes;
         TRY(ts_cuda_add_adjoint(emission->list, &program->pair, &spec, ts_cuda_value_pointer(emission, step->a),
                                 ts_cuda_value_pointer(emission, step->b), ts_cuda_value_pointer(emission, step->c), w, g,
                                 d, accumulate));
@@ -319,6 +334,7 @@ static tensum_status emit_route(const ts_cuda_emission *emission)
     p.assignment = emission->memory + program->decode_offset;
     p.cotangents = emission->memory + program->cotangents_offset;
     p.operands = emission->memory + program->operands_offset;
+    p.carries = emission->memory + program->carries_offset;
     p.tile_count = 1;
     p.step_count = count;
     p.root = (int32_t)program->input_count;

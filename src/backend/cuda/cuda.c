@@ -36,7 +36,7 @@ done:
 
 static unsigned supports(tensum_semiring semiring, tensum_dtype dtype)
 {
-    return ts_cuda_image((int)semiring) != NULL ? ts_pair_modes(semiring, dtype) : 0;
+    return ts_pair_modes(semiring, dtype); /* a build without kernels says so when a program is made */
 }
 
 const ts_backend ts_backend_cuda = {

@@ -68,6 +68,19 @@ void ts_cuda_compact_extra(const ts_cuda_emission *emission, int32_t value, ts_e
     *extra = (ts_extra_strides){v->labels, v->rank, emission->strides->strides + emission->strides->first[value]};
 }
 
+void ts_cuda_row_major_extra(const ts_cuda_emission *emission, int32_t value, int64_t *storage, ts_extra_strides *extra)
+{
+    const tensum_plan *plan = emission->program->plan;
+    const ts_value *v = &plan->values[value];
+    int64_t stride = 1;
+
+    for (int32_t i = v->rank - 1; i >= 0; i--) {
+        storage[i] = stride;
+        stride *= ts_max64(1, ts_plan_extent(plan, v->labels[i]));
+    }
+    *extra = (ts_extra_strides){v->labels, v->rank, storage};
+}
+
 ts_cuda_pointer ts_cuda_slot(const ts_cuda_emission *emission, int32_t slot)
 {
     return ts_cuda_in_slot(emission->memory + emission->program->slots_offset + (size_t)slot * 8, 0);
@@ -141,7 +154,7 @@ static tensum_status emit_forward(const ts_cuda_emission *emission, const ts_ste
     } else if (emission->keep && (program->modes & TENSUM_GRADIENT) != 0 && step->winner_offset >= 0) {
         winner_bytes = step->winner_bytes;
         w = ts_cuda_at(emission->memory + program->arena_offset + (uint64_t)step->winner_offset);
-        ts_cuda_compact_extra(emission, step->c, &extra);
+        ts_cuda_row_major_extra(emission, step->c, winner_strides, &extra);
         winners = &extra;
     }
 
@@ -192,8 +205,71 @@ done:
     return status;
 }
 
+/* One launch looks at all operands in device memory; those in host memory have been looked at there. */
+static tensum_status emit_check(const ts_cuda_emission *emission, ts_cu_address verdict)
+{
+    const ts_cuda_program *program = emission->program;
+    const tensum_network *network = program->plan->network;
+    ts_cuda_check p = {0};
+    ts_cuda_check_item *items;
+    ts_cuda_mode *modes;
+    ts_cu_address items_address, modes_address;
+    int32_t count = 0, mode_count = 0;
+    int64_t tiles = 0;
+
+    ts_cuda_add_table(emission->list, (size_t)program->input_count * sizeof *items, &items, &items_address);
+    ts_cuda_add_table(emission->list, (size_t)network->offsets[program->input_count] * sizeof *modes, &modes,
+                      &modes_address);
+    for (int32_t v = 0; v < program->input_count; v++) {
+        int64_t elements = 1;
+        int32_t first = mode_count;
+        for (int64_t m = network->offsets[v]; m < network->offsets[v + 1]; m++) {
+            elements *= network->raw_extents[m];
+        }
+        if (elements == 0 || emission->signature->where[v] != TS_CUDA_ON_DEVICE) {
+            continue;
+        }
+        for (int64_t m = network->offsets[v]; m < network->offsets[v + 1]; m++) {
+            if (network->raw_extents[m] == 1) {
+                continue;
+            }
+            if (modes != NULL) {
+                ts_cuda_mode *mode = &modes[mode_count];
+                memset(mode, 0, sizeof *mode);
+                mode->extent = network->raw_extents[m];
+                mode->a = emission->signature->strides[program->port_modes[v] + (m - network->offsets[v])];
+                ts_cuda_magic(mode->extent, &mode->magic, &mode->shift);
+            }
+            mode_count++;
+        }
+        if (items != NULL) {
+            memset(&items[count], 0, sizeof items[count]);
+            items[count].a = ts_cuda_slot(emission, v);
+            items[count].elements = elements;
+            items[count].first_tile = tiles;
+            items[count].first_mode = first;
+            items[count].mode_count = mode_count - first;
+            items[count].operand = v;
+            items[count].wide = elements >= (int64_t)1 << 31;
+        }
+        tiles += (elements + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+        count++;
+    }
+    if (count == 0) {
+        return TENSUM_OK;
+    }
+    p.items = items_address;
+    p.modes = modes_address;
+    p.verdict = verdict;
+    p.tile_count = tiles;
+    p.modulus = program->plan->algebra.modulus;
+    p.item_count = count;
+    return ts_cuda_add_launch(emission->list, &program->pair, TS_CUDA_KERNEL_CHECK, ts_cuda_grid(tiles),
+                              TS_CUDA_THREADS, 0, &p, sizeof p);
+}
+
 tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signature *signature, ts_cu_address memory,
-                           ts_cuda_room *room, ts_cuda_list *list)
+                           ts_cu_address verdict, ts_cuda_room *room, ts_cuda_list *list)
 {
     tensum_status status = TENSUM_OK;
     const tensum_plan *plan = program->plan;
@@ -216,6 +292,10 @@ tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signatu
     }
     for (int32_t s = 0; s < plan->step_count; s++) {
         fills = fills || plan->steps[s].fill_zero;
+    }
+    if (program->check) {
+        list->phase = TS_CUDA_PHASE_CHECK;
+        TRY(emit_check(&emission, verdict));
     }
     list->phase = TS_CUDA_PHASE_FILL;
     if (fills) {

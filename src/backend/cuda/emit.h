@@ -23,6 +23,9 @@ void ts_cuda_extra_strides(const ts_cuda_emission *emission, int32_t port, int32
 /* Strides of the compact copies (winners, cotangents) of an intermediate. */
 void ts_cuda_compact_extra(const ts_cuda_emission *emission, int32_t value, ts_extra_strides *extra);
 
+/* Row-major strides in the order of a value's labels. storage [64]. */
+void ts_cuda_row_major_extra(const ts_cuda_emission *emission, int32_t value, int64_t *storage, ts_extra_strides *extra);
+
 /* Fill a whole port with one element. */
 tensum_status ts_cuda_fill_port(const ts_cuda_emission *emission, int32_t port, const ts_cuda_kernels *common,
                                 const void *value);

@@ -301,7 +301,9 @@ tensum_status ts_cuda_add_adjoint(ts_cuda_list *list, const ts_cuda_kernels *ker
     ts_mode modes[TS_CUDA_MOST_MODES];
     const ts_mode *from = spec->modes;
     ts_cuda_adjoint p = {0};
-    int64_t elements = spec->batch * spec->sum * (spec->side == 0 ? spec->left : spec->right);
+    int64_t rows = spec->side == 0 ? spec->left : spec->right, others = spec->side == 0 ? spec->right : spec->left;
+    int64_t elements = spec->batch * spec->sum * rows;
+    uint32_t shared;
     int32_t count;
 
     TRY(too_many(spec->batch_count + spec->left_count + spec->right_count + spec->sum_count));
@@ -336,10 +338,10 @@ tensum_status ts_cuda_add_adjoint(ts_cuda_list *list, const ts_cuda_kernels *ker
     p.side = spec->side;
     p.tie_here = spec->tie_here;
     p.winner_bytes = spec->winner_bytes;
-    p.tile_count = ts_cuda_adjoint_tiles(spec->batch, spec->side == 0 ? spec->left : spec->right,
-                                         spec->side == 0 ? spec->right : spec->left, spec->sum);
+    p.tile_count = ts_cuda_adjoint_tiles(spec->batch, rows, others, spec->sum);
+    shared = ts_cuda_adjoint_shared(spec->batch, rows, others, spec->sum);
     put_modes(list, modes, count, is_wide(elements, spec->left, spec->right, spec->sum), &p.modes);
-    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
+    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, shared, &p,
                            used_bytes(offsetof(ts_cuda_adjoint, modes), &p.modes)));
 done:
     return status;
@@ -353,6 +355,7 @@ tensum_status ts_cuda_add_reduce_adjoint(ts_cuda_list *list, const ts_cuda_kerne
     tensum_status status = TENSUM_OK;
     ts_mode modes[TS_CUDA_MOST_MODES];
     ts_cuda_reduce_adjoint p = {0};
+    int64_t elements;
 
     TRY(too_many(spec->kept_count + spec->sum_count));
     if (spec->sum == 0) { /* no gradient element exists */
@@ -372,8 +375,15 @@ tensum_status ts_cuda_add_reduce_adjoint(ts_cuda_list *list, const ts_cuda_kerne
     p.kept = spec->kept;
     p.sum = spec->sum;
     p.winner_bytes = spec->winner_bytes;
-    p.tile_count = (spec->kept * spec->sum + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
-    put_modes(list, modes, p.kept_count + p.sum_count, is_wide(spec->kept * spec->sum, spec->kept, spec->sum, 0),
+    elements = ts_modes_size(modes + p.kept_count, p.sum_count);
+    for (int32_t i = 0; i < p.kept_count; i++) {
+        elements *= modes[i].d != 0 ? modes[i].extent : 1;
+    }
+    if (elements == 0) {
+        return TENSUM_OK;
+    }
+    p.tile_count = (elements + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    put_modes(list, modes, p.kept_count + p.sum_count, is_wide(elements, spec->kept, spec->sum, 0),
               &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_REDUCE_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0,
                            &p, used_bytes(offsetof(ts_cuda_reduce_adjoint, modes), &p.modes)));

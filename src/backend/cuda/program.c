@@ -116,6 +116,7 @@ static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t c
     if (traces) {
         made->cotangents_offset = place(&total, (size_t)plan->value_count * tensum_dtype_bytes(made->gradient));
         made->operands_offset = place(&total, (size_t)plan->step_count * 16);
+        made->carries_offset = place(&total, (size_t)plan->value_count);
     }
     made->output_offset = total;
     if ((made->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0) {
@@ -150,7 +151,7 @@ static tensum_status measure(ts_cuda_program *made)
     for (int accumulates = 0; accumulates <= 1; accumulates++) {
         ts_cuda_list list = {.measure = true, .units = made->device->units};
         signature.accumulates = accumulates != 0;
-        TRY(ts_cuda_emit(made, &signature, 0, &room, &list));
+        TRY(ts_cuda_emit(made, &signature, 0, 0, &room, &list));
         made->launch_capacity = ts_max64(made->launch_capacity, list.count);
         made->parameter_capacity = list.parameter_bytes > made->parameter_capacity ? list.parameter_bytes
                                                                                     : made->parameter_capacity;
@@ -181,9 +182,6 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
         TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: %d sliced labels; at most 64 are supported",
                     (int)plan->slice_label_count));
     }
-    if (plan->too_large) {
-        TRY(ts_fail(TENSUM_STATUS_SIZE_OVERFLOW, "cuda: the plan's tensors exceed 2^60 bytes"));
-    }
     if (plan->slice_total > 1 && (((made->modes & TENSUM_DECODE) != 0) ||
                                   ((made->modes & TENSUM_GRADIENT) != 0 && plan->algebra.semiring != TENSUM_SUM_PRODUCT))) {
         TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED,
@@ -198,15 +196,8 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
     TRY(lay_out_ports(made));
     TRY(load_kernels(made));
     made->check = program->check && made->pair.has[TS_CUDA_KERNEL_CHECK];
-    for (int32_t i = 0; i < plan->slice_label_count; i++) {
-        const tensum_network *network = plan->network;
-        int64_t n = network->operand_count;
-        bool in_output = false;
-        for (int64_t m = network->offsets[n]; m < network->offsets[n + 1]; m++) {
-            in_output = in_output || network->raw_labels[m] == plan->slice_labels[i];
-        }
-        made->output_sliced_sum = made->output_sliced_sum || !in_output;
-    }
+    made->check_host = made->check || (program->check && plan->algebra.dtype == TENSUM_BOOL);
+    made->output_elements = output_elements(plan);
     TRY(measure(made));
     *compiled = made;
     made = NULL;
@@ -416,7 +407,7 @@ tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
     workspace->list.count = 0;
     workspace->list.parameter_bytes = 0;
     workspace->list.table_bytes = 0;
-    TRY(ts_cuda_emit(program, next, workspace->memory, &workspace->room, &workspace->list));
+    TRY(ts_cuda_emit(program, next, workspace->memory, workspace->verdict_address, &workspace->room, &workspace->list));
     if (workspace->list.table_bytes > 0) {
         if (ts_cuda_capturing(device, stream)) {
             TRY(ts_fail(TENSUM_STATUS_NOT_PREPARED, "these strides are new to the workspace: run once before capturing"));

@@ -23,6 +23,7 @@ enum {
 
 /* When a launch of a list is wanted. */
 typedef enum ts_cuda_phase {
+    TS_CUDA_PHASE_CHECK,         /* first */
     TS_CUDA_PHASE_FILL,          /* before the first slice, unless the output is accumulated into */
     TS_CUDA_PHASE_GRADIENT_FILL, /* before the first slice */
     TS_CUDA_PHASE_ONCE,          /* in the first slice */
@@ -35,7 +36,8 @@ typedef struct ts_cuda_program {
     ts_cuda_device *device;
     const tensum_plan *plan; /* the tensum_program holds the reference */
     unsigned modes;
-    bool check;              /* the pair has a domain and its elements are checked */
+    bool check;              /* elements of operands in device memory are checked against the pair's domain */
+    bool check_host;         /* ... and of those in host memory */
     tensum_dtype gradient;   /* dtype of cotangents */
     uint64_t one[2];         /* 1 of it */
     ts_cuda_kernels pair, common;
@@ -45,14 +47,14 @@ typedef struct ts_cuda_program {
     int64_t input_count;
     int32_t port_count;
     int64_t *port_modes; /* [port_count + 1]: first raw mode of each port in stride arrays */
-    bool output_sliced_sum; /* a slice label is summed: slices combine */
+    int64_t output_elements;
     /* What lists need at most. */
     int64_t launch_capacity;
     size_t parameter_capacity, table_capacity;
     /* Layout of the workspace. */
     size_t arena_offset, scratch_offset, convert_offset, tables_offset, slots_offset;
     size_t decode_offset, decode_values_offset;  /* int64 [decode_rows][label_count]; 16 bytes per row */
-    size_t cotangents_offset, operands_offset;   /* of a trace: see ts_cuda_route */
+    size_t cotangents_offset, operands_offset, carries_offset; /* of a trace: see ts_cuda_route */
     size_t output_offset;                        /* compact */
     size_t workspace_bytes;
     int64_t decode_rows; /* positions that are decoded together */
@@ -147,7 +149,7 @@ void ts_cuda_compact_strides(const ts_cuda_program *program, int32_t port, int64
 
 /* Add to a list everything that a run launches, marked by phase. memory: the workspace's. */
 tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signature *signature, ts_cu_address memory,
-                           ts_cuda_room *room, ts_cuda_list *list);
+                           ts_cu_address verdict, ts_cuda_room *room, ts_cuda_list *list);
 tensum_status ts_cuda_room_create(const tensum_plan *plan, ts_cuda_room *room);
 void ts_cuda_room_free(ts_cuda_room *room);
 /* The stride of a label in a port: that of its modes of extent other than 1 together. */

@@ -241,8 +241,15 @@ static tensum_status decode(ts_cuda_workspace *workspace, const tensum_run_argum
     const tensum_network *network = plan->network;
     ts_cuda_device *device = program->device;
     size_t columns = (size_t)network->label_count, row_bytes = columns * sizeof(int64_t);
-    int64_t infeasible = -1, odd = -1;
+    tensum_status verdict = TENSUM_OK;
 
+    for (int64_t i = 0; i < arguments->position_count; i++) {
+        int64_t position = arguments->positions != NULL ? arguments->positions[i] : i;
+        if (position < 0 || position >= program->output_elements) {
+            TRY(ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "position %" PRId64 ": the output has %" PRId64 " elements",
+                        position, program->output_elements));
+        }
+    }
     for (int64_t done = 0; done < arguments->position_count;) {
         int64_t rows = ts_min64(arguments->position_count - done, program->decode_rows);
         int64_t *assignments = (int64_t *)(void *)workspace->decode_host;
@@ -261,9 +268,7 @@ static tensum_status decode(ts_cuda_workspace *workspace, const tensum_run_argum
         }
         for (int64_t i = 0; i < rows; i++) {
             int64_t position = arguments->positions != NULL ? arguments->positions[done + i] : done + i;
-            if (!start_assignment(network, position, assignments + (size_t)i * columns) && infeasible < 0) {
-                infeasible = done + i;
-            }
+            (void)start_assignment(network, position, assignments + (size_t)i * columns);
         }
         if (row_bytes > 0) {
             TRY(ts_cuda_result(device,
@@ -286,23 +291,25 @@ static tensum_status decode(ts_cuda_workspace *workspace, const tensum_run_argum
         }
         for (int64_t i = 0; i < rows; i++) {
             const unsigned char *value = workspace->decode_host + values_at + (size_t)i * 16;
-            if (odd < 0 && ts_is_nan(plan->algebra.dtype, value)) {
-                odd = done + i;
-            } else if (infeasible < 0 && ts_is_zero(plan->algebra, value)) {
-                infeasible = done + i;
+            int64_t *row = arguments->assignments + (size_t)(done + i) * columns;
+            int64_t position = arguments->positions != NULL ? arguments->positions[done + i] : done + i;
+            bool nan = ts_is_nan(plan->algebra.dtype, value);
+            /* The diagonal element was gathered in place of one beside it. */
+            bool beside = !start_assignment(network, position, assignments + (size_t)i * columns);
+            if (beside || nan || ts_is_zero(plan->algebra, value)) {
+                verdict = ts_fail(nan && !beside ? TENSUM_STATUS_NOT_A_NUMBER : TENSUM_STATUS_INFEASIBLE,
+                                  nan && !beside ? "output element %" PRId64 " is not a number"
+                                                 : "output element %" PRId64 " is zero of the semiring: no assignment",
+                                  position);
+                for (size_t l = 0; l < columns; l++) {
+                    row[l] = -1;
+                }
             }
         }
         done += rows;
     }
-    if (odd >= 0) {
-        TRY(ts_fail(TENSUM_STATUS_NOT_A_NUMBER, "position %" PRId64 " of those to decode is not a number", odd));
-    }
-    if (infeasible >= 0) {
-        TRY(ts_fail(TENSUM_STATUS_INFEASIBLE, "position %" PRId64 " of those to decode is zero of %s", infeasible,
-                    tensum_semiring_name(plan->algebra.semiring)));
-    }
 done:
-    return status;
+    return status != TENSUM_OK ? status : verdict;
 }
 
 tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *state,
@@ -329,9 +336,8 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     if (status != TENSUM_OK) {
         goto leave;
     }
-    /* Results of slices combine, and so do those of a range that leaves elements out, with 0. */
-    combines = arguments->accumulate != 0 || (plan->slice_total > 1 && from->output_sliced_sum) ||
-               count != plan->slice_total;
+    /* Slices combine with each other and, where a range of them leaves elements out, with 0. */
+    combines = arguments->accumulate != 0 || plan->slice_total != 1;
     workspace->next.accumulates = combines;
 #define STEP(call)                 \
     do {                           \
@@ -348,7 +354,7 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     workspace->slots[from->port_count + TS_CUDA_SLOT_ACCUMULATE] = combines ? 1 : 0;
     memcpy(&workspace->slots[from->port_count + TS_CUDA_SLOT_ONE], from->one, sizeof from->one);
     STEP(refresh(workspace, capturing || !workspace->shown_valid, stream));
-    STEP(launch_phases(workspace, (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
+    STEP(launch_phases(workspace, 1u << TS_CUDA_PHASE_CHECK | (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
                                       (gradient ? 1u << TS_CUDA_PHASE_GRADIENT_FILL : 0u),
                        stream));
     for (int64_t s = 0; s < count; s++) {

@@ -127,54 +127,42 @@ done:
 /* Copy between a strided tensor and its compact row-major form. */
 static void move_tensor(const tensum_tensor *tensor, size_t element, unsigned char *compact, bool pack)
 {
-    int64_t position[64 * 2] = {0};
+    int64_t position[64] = {0}, extents[64], steps[64], elements = 1, stride = 1; /* steps in bytes */
     unsigned char *strided = tensor->data;
-    int32_t rank = tensor->rank;
-    int64_t elements = 1;
+    int32_t rank = 0;
 
-    for (int32_t m = 0; m < rank; m++) {
+    for (int32_t m = tensor->rank - 1; m >= 0; m--) { /* innermost first; at most 64 are not of extent 1 */
+        if (tensor->extents[m] != 1) {
+            extents[rank] = tensor->extents[m];
+            steps[rank++] = (tensor->strides != NULL ? tensor->strides[m] : stride) * (int64_t)element;
+        }
+        stride *= tensor->extents[m];
         elements *= tensor->extents[m];
     }
     if (elements == 0) {
         return;
     }
-    if (tensor->strides == NULL || rank == 0) {
-        if (pack) {
-            memcpy(compact, strided, (size_t)elements * element);
-        } else {
-            memcpy(strided, compact, (size_t)elements * element);
-        }
+    if (rank == 0) {
+        memcpy(pack ? compact : strided, pack ? strided : compact, element);
         return;
     }
-    {
-        int64_t inner = tensor->extents[rank - 1], step = tensor->strides[rank - 1] * (int64_t)element;
-        for (int64_t done = 0; done < elements; done += inner) {
-            unsigned char *at = strided;
-            if (step == (int64_t)element) {
-                if (pack) {
-                    memcpy(compact, at, (size_t)inner * element);
-                } else {
-                    memcpy(at, compact, (size_t)inner * element);
-                }
-            } else {
-                for (int64_t i = 0; i < inner; i++) {
-                    if (pack) {
-                        memcpy(compact + (size_t)i * element, at, element);
-                    } else {
-                        memcpy(at, compact + (size_t)i * element, element);
-                    }
-                    at += step;
-                }
+    for (int64_t done = 0; done < elements; done += extents[0]) {
+        if (steps[0] == (int64_t)element) {
+            memcpy(pack ? compact : strided, pack ? strided : compact, (size_t)extents[0] * element);
+        } else {
+            for (int64_t i = 0; i < extents[0]; i++) {
+                unsigned char *at = strided + i * steps[0], *flat = compact + (size_t)i * element;
+                memcpy(pack ? flat : at, pack ? at : flat, element);
             }
-            compact += (size_t)inner * element;
-            for (int32_t m = rank - 2; m >= 0; m--) {
-                strided += tensor->strides[m] * (int64_t)element;
-                if (++position[m] < tensor->extents[m]) {
-                    break;
-                }
-                strided -= tensor->strides[m] * tensor->extents[m] * (int64_t)element;
-                position[m] = 0;
+        }
+        compact += (size_t)extents[0] * element;
+        for (int32_t m = 1; m < rank; m++) {
+            strided += steps[m];
+            if (++position[m] < extents[m]) {
+                break;
             }
+            strided -= steps[m] * extents[m];
+            position[m] = 0;
         }
     }
 }
@@ -216,7 +204,7 @@ tensum_status ts_cuda_stage_upload(ts_cuda_workspace *workspace, const tensum_ru
             unsigned char *compact = workspace->stage_host + workspace->stage_offset[p];
             move_tensor(ts_cuda_port_tensor(program, arguments, p), ts_cuda_port_element_bytes(program, p), compact,
                         true);
-            if (program->check && p < (int32_t)program->input_count) {
+            if (program->check_host && p < (int32_t)program->input_count) {
                 TRY(check_packed(program, p, compact));
             }
         }

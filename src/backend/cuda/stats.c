@@ -1,6 +1,7 @@
 /* The public calls of the section "cuda". */
 #include "backend/backend.h"
-#include "backend/cuda/device.h"
+#include "backend/cuda/program.h"
+#include "execute/workspace.h"
 
 tensum_status tensum_device_stats(tensum_device device, tensum_device_counters *counters)
 {
@@ -43,4 +44,15 @@ tensum_status tensum_synchronize(tensum_device device, void *stream)
     ts_cuda_leave(opened);
 done:
     return status;
+}
+
+tensum_status tensum_check(tensum_workspace *workspace)
+{
+    if (workspace == NULL) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "the workspace is NULL");
+    }
+    if (workspace->program->device.kind != TENSUM_CUDA || workspace->state == NULL) {
+        return TENSUM_OK; /* such runs report at once */
+    }
+    return ts_cuda_workspace_check(workspace->state);
 }

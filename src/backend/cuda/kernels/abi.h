@@ -255,6 +255,7 @@ typedef struct ts_cuda_route {
     uint64_t assignment;  /* int64_t [] */
     uint64_t cotangents;  /* of the gradient dtype, one per value of the plan */
     uint64_t operands;    /* scratch: 16 bytes per step */
+    uint64_t carries;     /* scratch: a byte per value: does it carry a cotangent? */
     int64_t tile_count;   /* 1 */
     int32_t step_count, root;
 } ts_cuda_route;
@@ -330,6 +331,11 @@ TS_CUDA_SHARED ts_cuda_adjoint_kind ts_cuda_adjoint_way(int64_t batch, int64_t r
     /* Products of what is small only, so that nothing overflows. */
     return others >= 4096 && sum < 64 && batch < 65536 && rows < 65536 && batch * rows * sum < 65536 ? TS_CUDA_ADJOINT_LONG
                                                                                                      : TS_CUDA_ADJOINT_EACH;
+}
+/* Dynamic shared bytes of an adjoint: tables of 512 offsets, cotangents, values and winners, or 8 x 512 block sums. */
+TS_CUDA_SHARED uint32_t ts_cuda_adjoint_shared(int64_t batch, int64_t rows, int64_t others, int64_t sum)
+{
+    return ts_cuda_adjoint_way(batch, rows, others, sum) == TS_CUDA_ADJOINT_LONG ? TS_CUDA_TREE * 64u : TS_CUDA_TREE * 32u;
 }
 /* tile_count of an adjoint. */
 TS_CUDA_SHARED int64_t ts_cuda_adjoint_tiles(int64_t batch, int64_t rows, int64_t others, int64_t sum)

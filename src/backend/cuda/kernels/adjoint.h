@@ -398,7 +398,7 @@ template <typename P> TS_DEVICE void ts_reduce_adjoint(const ts_cuda_reduce_adjo
     const bool accumulate = ts_switched_on(p.accumulate);
     int64_t elements = 1, positions = 1;
     for (int32_t i = 0; i < count; i++) {
-        if (i < p.kept_count && modes[i].a == 0) {
+        if (i < p.kept_count && modes[i].d == 0) { /* a broadcast; an operand's own stride may be 0 too */
             positions *= modes[i].extent;
         } else {
             elements *= modes[i].extent;
@@ -411,7 +411,7 @@ template <typename P> TS_DEVICE void ts_reduce_adjoint(const ts_cuda_reduce_adjo
             ts_cuda_offsets base = {0, 0, 0, 0, 0, 0};
             int64_t rest = number, place = 0, weight = 1;
             for (int32_t i = count - 1; i >= 0; i--) {
-                if (i >= p.kept_count || modes[i].a != 0) {
+                if (i >= p.kept_count || modes[i].d != 0) {
                     int64_t at = rest % modes[i].extent;
                     rest /= modes[i].extent;
                     base.a += at * modes[i].a;
@@ -431,7 +431,7 @@ template <typename P> TS_DEVICE void ts_reduce_adjoint(const ts_cuda_reduce_adjo
             for (int64_t position = 0; position < positions; position++) {
                 int64_t c_at = base.c, w_at = base.w, g_at = base.g, left = position;
                 for (int32_t i = p.kept_count - 1; i >= 0; i--) {
-                    if (modes[i].a == 0) {
+                    if (modes[i].d == 0) {
                         int64_t at = left % modes[i].extent;
                         left /= modes[i].extent;
                         c_at += at * modes[i].c;

@@ -1,4 +1,5 @@
 /* Kernels that do not depend on a semiring; see abi.h. */
+#include "common_trace.h"
 #include "move.h"
 
 #define TS_MOVES(bytes, type)                                                                                        \

@@ -2,7 +2,7 @@
 #ifndef TS_CUDA_COMMON_TRACE_H
 #define TS_CUDA_COMMON_TRACE_H
 
-#include "target.h"
+#include "move.h"
 
 template <typename T> TS_DEVICE void ts_gather(const ts_cuda_gather &p)
 {
@@ -62,17 +62,13 @@ template <typename T> TS_DEVICE void ts_one_hot(const ts_cuda_one_hot &p)
     }
 }
 
-/* Complex numbers need not be aligned to more than their parts. */
-struct ts_sixteen_bytes {
-    uint64_t low, high;
-};
 TS_KERNEL(ts_common_gather_1, ts_cuda_gather, TS_CUDA_THREADS) { ts_gather<uint8_t>(p); }
 TS_KERNEL(ts_common_gather_2, ts_cuda_gather, TS_CUDA_THREADS) { ts_gather<uint16_t>(p); }
 TS_KERNEL(ts_common_gather_4, ts_cuda_gather, TS_CUDA_THREADS) { ts_gather<uint32_t>(p); }
 TS_KERNEL(ts_common_gather_8, ts_cuda_gather, TS_CUDA_THREADS) { ts_gather<uint64_t>(p); }
-TS_KERNEL(ts_common_gather_16, ts_cuda_gather, TS_CUDA_THREADS) { ts_gather<ts_sixteen_bytes>(p); }
+TS_KERNEL(ts_common_gather_16, ts_cuda_gather, TS_CUDA_THREADS) { ts_gather<ts_block_of_16>(p); }
 TS_KERNEL(ts_common_one_hot_4, ts_cuda_one_hot, TS_CUDA_THREADS) { ts_one_hot<uint32_t>(p); }
 TS_KERNEL(ts_common_one_hot_8, ts_cuda_one_hot, TS_CUDA_THREADS) { ts_one_hot<uint64_t>(p); }
-TS_KERNEL(ts_common_one_hot_16, ts_cuda_one_hot, TS_CUDA_THREADS) { ts_one_hot<ts_sixteen_bytes>(p); }
+TS_KERNEL(ts_common_one_hot_16, ts_cuda_one_hot, TS_CUDA_THREADS) { ts_one_hot<ts_block_of_16>(p); }
 
 #endif

@@ -2,6 +2,7 @@
 #include "adjoint.h"
 #include "direct.h"
 #include "tile.h"
+#include "trace.h"
 
 #include "algebra/algebra.h"
 
@@ -40,7 +41,8 @@
     TS_TILED(d, contract_small_w, SMALL, 1, 1, 32, 64, 16, 4, 4, 128, 3, TS_BLOCKS_SMALL(d))                                                   \
     TS_KERNEL(TS_NAME(d, contract_skinny_w), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, true>(p); }             \
     TS_KERNEL(TS_NAME(d, contract_row_w), ts_cuda_contract, 256) { ts_contract_row<pair_##d, true>(p); }                   \
-    TS_KERNEL(TS_NAME(d, decode), ts_cuda_decode, TS_CUDA_THREADS) { ts_decode<pair_##d>(p); }
+    TS_KERNEL(TS_NAME(d, decode), ts_cuda_decode, TS_CUDA_THREADS) { ts_decode<pair_##d>(p); }                            \
+    TS_KERNEL(TS_NAME(d, route), ts_cuda_route, TS_CUDA_THREADS) { ts_route<pair_##d>(p); }
 
 #define TS_ADJOINTS(d)                                                                                                     \
     TS_KERNEL(TS_NAME(d, adjoint), ts_cuda_adjoint, TS_CUDA_THREADS) { ts_adjoint<pair_##d>(p); }

@@ -5,7 +5,8 @@
 #include "locate.h"
 #include "pair.h"
 
-struct alignas(16) ts_block_of_16 {
+/* Complex numbers need not be aligned to more than their parts. */
+struct ts_block_of_16 {
     uint64_t low, high;
 };
 

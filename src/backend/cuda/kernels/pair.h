@@ -300,7 +300,7 @@ TS_DEVICE void ts_put_winner(char *w, int64_t offset, int64_t index, int32_t byt
 }
 TS_DEVICE int64_t ts_get_winner(const char *w, int64_t offset, int32_t bytes)
 {
-    return bytes == 4 ? reinterpret_cast<const int32_t *>(w)[offset] : reinterpret_cast<const int64_t *>(w)[offset];
+    return bytes == 0 ? 0 : bytes == 4 ? reinterpret_cast<const int32_t *>(w)[offset] : reinterpret_cast<const int64_t *>(w)[offset];
 }
 
 #endif

@@ -15,6 +15,7 @@ template <typename P> TS_DEVICE void ts_route(const ts_cuda_route &p)
     const int64_t *assignment = reinterpret_cast<const int64_t *>((uintptr_t)p.assignment);
     G *cotangents = reinterpret_cast<G *>((uintptr_t)p.cotangents);
     char *operands = reinterpret_cast<char *>((uintptr_t)p.operands);
+    uint8_t *carries = reinterpret_cast<uint8_t *>((uintptr_t)p.carries);
     for (int32_t s = ts_thread(); s < p.step_count; s += ts_threads()) {
         const ts_cuda_route_step &step = steps[s];
         storage *pair = reinterpret_cast<storage *>(operands + (int64_t)s * 16);
@@ -32,19 +33,30 @@ template <typename P> TS_DEVICE void ts_route(const ts_cuda_route &p)
     ts_sync();
     if (ts_thread() == 0) {
         cotangents[p.root] = *reinterpret_cast<const G *>(ts_address(p.seed));
+        carries[p.root] = 1;
         for (int32_t s = 0; s < p.step_count; s++) {
             const ts_cuda_route_step &step = steps[s];
+            const bool goes_on = step.empty == 0 && carries[step.value_c] != 0; /* else not even 0 times infinity */
             G g = cotangents[step.value_c];
+            carries[step.value_a] = goes_on;
             if (step.value_b < 0) {
-                cotangents[step.value_a] = step.empty != 0 ? G(0) : G(0) + g;
+                cotangents[step.value_a] = goes_on ? G(0) + g : G(0);
                 continue;
             }
+            carries[step.value_b] = goes_on;
             G share_a = G(0), share_b = G(0);
-            if (step.empty == 0) {
+            if (goes_on) {
                 const storage *pair = reinterpret_cast<const storage *>(operands + (int64_t)s * 16);
                 typename P::value a = P::load(pair[0]), b = P::load(pair[1]);
                 share_a = G(0) + ts_share_of<P>(g, a, b, P::zero(), step.tie_a);
                 share_b = G(0) + ts_share_of<P>(g, b, a, P::zero(), step.tie_a == 0);
+                if (P::mul_op == ts_op_min || P::mul_op == ts_op_max) { /* one of them attains the value */
+                    bool odd_a = ts_is_not_a_number(a), odd_b = ts_is_not_a_number(b);
+                    bool to_a = a == b || (odd_a && odd_b) ? step.tie_a != 0
+                                                           : odd_a || (!odd_b && (P::mul_op == ts_op_max ? a > b : a < b));
+                    carries[step.value_a] = to_a;
+                    carries[step.value_b] = !to_a;
+                }
             }
             cotangents[step.value_a] = share_a;
             cotangents[step.value_b] = share_b;
