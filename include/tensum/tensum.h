@@ -660,25 +660,31 @@ TENSUM_API tensum_status tensum_answer_cost(const tensum_answer *answer, tensum_
 
 /* -------------------------------------------------------------------- cuda */
 
-/** What was done on a device since the process began. Counts, except where a name says bytes. */
+/** What was done on a device since the process began. Counts, except where a name says bytes. Retired blocks are those
+ *  released while in use, on devices without stream-ordered memory. */
 typedef struct tensum_device_counters {
-    size_t size;
-    uint64_t uploads, upload_bytes;     /**< host to device; whatever a launch carries with it is not counted */
-    uint64_t downloads, download_bytes; /**< device to host */
-    uint64_t launches;                  /**< kernels, but for those inside a graph */
-    uint64_t graph_launches;
-    uint64_t module_loads;              /**< at most one per semiring, and one */
-    uint64_t allocations, releases;     /**< of device memory by this library */
-    uint64_t held_bytes;                /**< now */
-    uint64_t synchronisations;          /**< times this library waited for the device */
-    /* Blocks released while in use, on devices without stream-ordered memory: */
-    uint64_t retired_deferred;          /**< put into the queue */
-    uint64_t retired_released;          /**< given back */
-    uint64_t retired_waits;             /**< the queue was full and its oldest block was waited for */
-    uint64_t retired_barriers;          /**< no event was to be had and the stream was waited for */
-    uint64_t retired_leaked;            /**< never given back, because nobody knows when it is safe */
-    uint64_t retired_in_flight, retired_in_flight_peak, retired_bytes; /**< now, most ever, now */
+    size_t size;             /**< of this struct */
+    uint64_t uploads;        /**< copies from host to device; what a launch carries with it is not counted */
+    uint64_t upload_bytes;   /**< of them */
+    uint64_t downloads;      /**< copies from device to host */
+    uint64_t download_bytes; /**< of them */
+    uint64_t launches;       /**< kernels, but for those inside a graph */
+    uint64_t graph_launches; /**< graphs */
+    uint64_t module_loads;   /**< at most one per semiring, and one */
+    uint64_t allocations;    /**< blocks of device memory taken by this library */
+    uint64_t releases;       /**< and given back */
+    uint64_t held_bytes;     /**< device memory held now */
+    uint64_t synchronisations;       /**< times this library waited for the device */
+    uint64_t retired_deferred;       /**< blocks put into the queue */
+    uint64_t retired_released;       /**< blocks of it given back */
+    uint64_t retired_waits;          /**< times the queue was full and its oldest block was waited for */
+    uint64_t retired_barriers;       /**< times no event was to be had and the stream was waited for */
+    uint64_t retired_leaked;         /**< blocks never given back, because nobody knows when it is safe */
+    uint64_t retired_in_flight;      /**< blocks in the queue now */
+    uint64_t retired_in_flight_peak; /**< most blocks ever in the queue */
+    uint64_t retired_bytes;          /**< bytes in the queue now */
 } tensum_device_counters;
+/** Initializer of tensum_device_counters. */
 #define TENSUM_DEVICE_COUNTERS_INIT \
     {sizeof(tensum_device_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
