@@ -255,7 +255,7 @@ static tensum_status emit_decode(const ts_cuda_emission *emission, int64_t posit
         p.sum_count = step->sum_count;
         p.wide = step->sum_size >= (int64_t)1 << 31;
         TRY(ts_cuda_add_launch(emission->list, &program->pair, TS_CUDA_KERNEL_DECODE, ts_cuda_grid(positions),
-                               TS_CUDA_THREADS, TS_CUDA_THREADS * 24, &p,
+                               TS_CUDA_THREADS, TS_CUDA_REDUCE_SHARED, &p,
                                label_bytes(offsetof(ts_cuda_decode, table), count)));
     }
 done:

@@ -66,6 +66,7 @@ void ts_cuda_choose_reduce(const ts_reduce_spec *spec, int units, const bool *ha
 {
     *choice = (ts_cuda_choice){0};
     choice->threads = TS_CUDA_THREADS;
+    choice->shared_bytes = TS_CUDA_REDUCE_SHARED;
     choice->splits = 1;
     choice->split_terms = spec->sum;
     bool winners = spec->winner_bytes != 0;
@@ -75,7 +76,6 @@ void ts_cuda_choose_reduce(const ts_reduce_spec *spec, int units, const bool *ha
             split(spec->sum, spec->kept > 0 ? 4 * (int64_t)units / spec->kept : 1, 4096, choice);
         }
         choice->tile_count = spec->kept * choice->splits;
-        choice->shared_bytes = TS_CUDA_THREADS * 24;
     } else {
         choice->kernel = winners ? TS_CUDA_KERNEL_REDUCE_W : TS_CUDA_KERNEL_REDUCE;
         choice->tile_count = divide_up(spec->kept, TS_CUDA_THREADS);

@@ -167,6 +167,24 @@ done:
     return status;
 }
 
+/* Are there elements that the pair's operands must not have? */
+static bool has_domain(ts_algebra algebra)
+{
+    bool integer = algebra.dtype == TENSUM_I16 || algebra.dtype == TENSUM_I32 || algebra.dtype == TENSUM_I64;
+
+    switch (algebra.semiring) {
+    case TENSUM_MAX_TIMES:
+    case TENSUM_MIN_TIMES:
+    case TENSUM_SUM_PRODUCT_MOD:
+        return true;
+    case TENSUM_MAX_PLUS:
+    case TENSUM_MIN_PLUS:
+        return integer;
+    default:
+        return algebra.dtype == TENSUM_BOOL;
+    }
+}
+
 tensum_status ts_cuda_program_create(struct tensum_program *program, void **compiled)
 {
     tensum_status status = TENSUM_OK;
@@ -195,8 +213,8 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
     entered = true;
     TRY(lay_out_ports(made));
     TRY(load_kernels(made));
-    made->check = program->check && made->pair.has[TS_CUDA_KERNEL_CHECK];
-    made->check_host = made->check || (program->check && plan->algebra.dtype == TENSUM_BOOL);
+    made->check_host = program->check && has_domain(plan->algebra);
+    made->check = made->check_host && made->pair.has[TS_CUDA_KERNEL_CHECK];
     made->output_elements = output_elements(plan);
     TRY(measure(made));
     *compiled = made;
@@ -348,7 +366,8 @@ void ts_cuda_workspace_destroy(void *state)
         return;
     }
     device = workspace->program->device;
-    if (ts_cuda_enter(device) == TENSUM_OK) {
+    /* Once more if need be: what cannot be given back now never will be. */
+    if (ts_cuda_enter(device) == TENSUM_OK || ts_cuda_enter(device) == TENSUM_OK) {
         ts_cuda_stage_free(workspace);
         if (workspace->own_memory && workspace->has_allocator) {
             workspace->allocator.free(workspace->allocator.user, (void *)(uintptr_t)workspace->memory,

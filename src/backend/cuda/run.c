@@ -204,6 +204,19 @@ static tensum_status take_verdict(ts_cuda_workspace *workspace)
                    key & ((UINT64_C(1) << 40) - 1), tensum_semiring_name(workspace->program->plan->algebra.semiring));
 }
 
+/* Is the work of this run done when it returns? */
+static bool waits(const ts_cuda_workspace *workspace, const tensum_run_arguments *arguments)
+{
+    const ts_cuda_program *program = workspace->program;
+
+    for (int32_t p = ts_cuda_port_output(program); p < program->port_count; p++) {
+        if (p != ts_cuda_port_cotangent(program) && workspace->made.where[p] == TS_CUDA_ON_HOST) {
+            return true;
+        }
+    }
+    return arguments->assignments != NULL;
+}
+
 tensum_status ts_cuda_workspace_check(void *state) { return take_verdict(state); }
 
 /* Write the labels of output element `position` into an assignment of zeros; false if the element lies off a diagonal,
@@ -372,9 +385,11 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
         }
     }
     STEP(ts_cuda_stage_download(workspace, arguments, stream));
-    STEP(take_verdict(workspace));
     if (arguments->assignments != NULL) {
         STEP(decode(workspace, arguments, stream));
+    }
+    if (waits(workspace, arguments)) {
+        STEP(take_verdict(workspace));
     }
 leave:
     if (capturing) {
