@@ -1,5 +1,5 @@
 /* One contraction order: orders FILE [--method NAME] [--time SECONDS | --work UNITS] [--threads N] [--seed N]
- * [--minimize flops|time|size|write]. Prints one line of JSON: costs, seconds. bench/orders.py makes a table of many. */
+ * [--minimize flops|time|size|write] [--memory LOG2_ELEMENTS]. Prints one line of JSON: costs, seconds. bench/orders.py makes a table of many. */
 #include "instances.h"
 #include "order/search.h"
 
@@ -15,7 +15,7 @@ static int fail(void)
 int main(int argc, char **argv)
 {
     const char *method = "auto", *minimize = "flops";
-    double seconds = 0.0, work = 1.0;
+    double seconds = 0.0, work = 1.0, memory = 0.0, overhead = 0.0;
     int threads = 1;
     uint64_t seed = 0;
     ts_hypergraph graph;
@@ -33,6 +33,8 @@ int main(int argc, char **argv)
             seconds = atof(value);
         } else if (strcmp(argv[i], "--work") == 0) {
             work = atof(value);
+        } else if (strcmp(argv[i], "--memory") == 0) {
+            memory = exp2(atof(value));
         } else if (strcmp(argv[i], "--threads") == 0) {
             threads = atoi(value);
         } else if (strcmp(argv[i], "--seed") == 0) {
@@ -57,24 +59,33 @@ int main(int argc, char **argv)
     }
     ts_search search = {.seed = seed, .work = work, .enough = 1e-3, .started = ts_seconds()};
     search.deadline = seconds > 0.0 ? search.started + seconds : 0.0;
+    search.keep = memory > 0.0 ? 0.4 : 0.0;
     ts_pairs pairs = {.tensor_count = graph.tensor_count};
     ts_order_cost cost;
     double peak;
-    pairs.pairs = malloc(2 * (size_t)graph.tensor_count * sizeof *pairs.pairs);
-    if (ts_order_price(minimize, 4, &search.price) != TENSUM_OK ||
+    if (ts_allocate(2 * (size_t)graph.tensor_count, sizeof *pairs.pairs, "tree", &pairs.pairs) != TENSUM_OK ||
+        ts_order_price(minimize, 4, &search.price) != TENSUM_OK ||
         ts_pool_create(threads, &search.pool) != TENSUM_OK ||
         ts_search_network(&graph, &search, optimizer->recipe, &pairs) != TENSUM_OK) {
         return fail();
+    }
+    if (ts_schedule(&graph, &pairs, &peak) != TENSUM_OK) {
+        return fail();
+    }
+    if (memory > 0.0 && peak > memory) {
+        if (ts_slice(&graph, &search, memory, &pairs, &overhead) != TENSUM_OK) {
+            return fail();
+        }
     }
     double took = ts_seconds() - search.started;
     if (ts_schedule(&graph, &pairs, &peak) != TENSUM_OK || ts_order_cost_of(&graph, &pairs, &cost) != TENSUM_OK) {
         return fail();
     }
     printf("{\"tensors\": %d, \"method\": \"%s\", \"tc\": %.4f, \"sc\": %.4f, \"rw\": %.4f, \"peak\": %.4f, "
-           "\"seconds\": %.3f}\n",
-           graph.tensor_count, method, cost.tc, cost.sc, cost.rw, log2(peak), took);
+           "\"sliced\": %d, \"overhead\": %.3f, \"seconds\": %.3f}\n",
+           graph.tensor_count, method, cost.tc, cost.sc, cost.rw, log2(peak), pairs.slice_count, overhead, took);
     ts_pool_destroy(search.pool);
-    free(pairs.pairs);
+    ts_pairs_free(&pairs);
     instance_free(&graph);
     return 0;
 }

@@ -12,14 +12,20 @@ static double trial_work(const ts_state *state)
 
 double ts_state_price(const ts_state *state, const ts_price *price)
 {
-    ts_log_sum total = TS_LOG_SUM_INIT;
+    /* Relative to the largest step and intermediate, which keeps all terms in range. */
+    double reference = -INFINITY, total = 0.0;
     for (int32_t node = state->leaves; node < 2 * state->leaves - 1; node++) {
-        ts_log_sum_add(&total, state->step[node] + price->pairs);
-        if (node != state->root) {
-            ts_log_sum_add(&total, price->power * state->size[node] + price->moved);
+        reference = fmax(reference, state->step[node] + price->pairs);
+        reference = fmax(reference, price->power * state->size[node] + price->moved);
+        if (state->size[node] > price->limit) {
+            reference = fmax(reference, price->penalty + 2.0 * (state->size[node] - price->limit));
         }
     }
-    return ts_log_sum_value(&total);
+    for (int32_t node = state->leaves; node < 2 * state->leaves - 1; node++) {
+        total += ts_step_price(price, state->step[node], reference);
+        total += node != state->root ? ts_size_price(price, state->size[node], reference) : 0.0;
+    }
+    return reference + log2(total);
 }
 
 typedef struct annealer {
@@ -31,22 +37,13 @@ typedef struct annealer {
     double allowed[LUCK];
 } annealer;
 
-static inline double price_of_step(const annealer *a, double step)
-{
-    return exp2(step + a->price->pairs - a->reference);
-}
-static inline double price_of_size(const annealer *a, double size)
-{
-    return exp2(a->price->power * size + a->price->moved - a->reference);
-}
-
 static double price_all(annealer *a)
 {
     double total = 0.0;
     ts_state *state = a->state;
     for (int32_t node = state->leaves; node < 2 * state->leaves - 1; node++) {
-        a->step_price[node] = price_of_step(a, state->step[node]);
-        a->size_price[node] = node != state->root ? price_of_size(a, state->size[node]) : 0.0;
+        a->step_price[node] = ts_step_price(a->price, state->step[node], a->reference);
+        a->size_price[node] = node != state->root ? ts_size_price(a->price, state->size[node], a->reference) : 0.0;
         total += a->step_price[node] + a->size_price[node];
     }
     return total;
@@ -94,8 +91,9 @@ static double sweep(annealer *a, ts_random *random)
         ts_trial trial;
         state->trial(&state->layout, ts_state_bits(state, p), ts_state_bits(state, y), ts_state_bits(state, q),
                      ts_state_bits(state, v), &trial);
-        double inner = price_of_step(a, trial.inner), outer = price_of_step(a, trial.outer);
-        double size = price_of_size(a, trial.size);
+        double inner = ts_step_price(a->price, trial.inner, a->reference);
+        double outer = ts_step_price(a->price, trial.outer, a->reference);
+        double size = ts_size_price(a->price, trial.size, a->reference);
         double old = a->step_price[v] + a->step_price[x] + a->size_price[x];
         double new = inner + outer + size;
         if (new <= old * a->allowed[(dice >> 2) % LUCK]) {

@@ -147,7 +147,7 @@ static void release(dissector *d)
 tensum_status ts_dissect(const ts_hypergraph *graph, double imbalance, double outer, uint64_t seed, ts_budget *budget,
                          int32_t *pairs, bool *found)
 {
-    dissector d = {.graph = graph, .price = {0.0, -INFINITY, 1.0}, .imbalance = imbalance, .outer = outer};
+    dissector d = {.graph = graph, .price = TS_PRICE_FLOPS, .imbalance = imbalance, .outer = outer};
     ts_hypergraph part = {0};
     piece *stack = NULL;
     int32_t *scratch = NULL, depth = 0, n = graph->tensor_count;

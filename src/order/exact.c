@@ -76,7 +76,7 @@ double ts_exact_solve(ts_exact *exact, const ts_price *price, double bound)
             exact->cost[set] = 0.0;
             continue;
         }
-        double own = set != all ? exp2(price->power * exact->size[set] + price->moved - reference) : 0.0;
+        double own = set != all ? ts_size_price(price, exact->size[set], reference) : 0.0;
         exact->cost[set] = INFINITY;
         if (own > limit || exp2(exact->size[set] + price->pairs - reference) > limit) {
             continue; /* a step is never smaller than its result */

@@ -183,8 +183,7 @@ static tensum_status polish(const ts_hypergraph *graph, const ts_search *search,
     double now = search->deadline > 0.0 ? ts_seconds() : 0.0;
     ts_budget budget = {work, work, now, 0.0, control, true};
     if (search->deadline > 0.0) {
-        /* A little past the end rather than not at all. */
-        budget.deadline = fmax(search->deadline, now + 0.05 * (now - search->started));
+        budget.deadline = now + 0.05 * (now - search->started);
     }
     TRY(ts_reconfigure(&state, &search->price, width, &random, &budget, &changed));
     ts_state_store(&state, scratch, pairs);
@@ -200,7 +199,7 @@ tensum_status ts_search_network(const ts_hypergraph *graph, const ts_search *sea
     ts_simplified simplified = {0};
     int32_t *core_pairs = NULL;
     ts_control control = {.search = search};
-    double price, work = search->work, n = graph->tensor_count;
+    double price, work = search->work * (1.0 - search->keep), n = graph->tensor_count;
     tensum_status status = TENSUM_OK;
     pairs->tensor_count = graph->tensor_count;
     if (graph->tensor_count < 2) {
@@ -215,7 +214,7 @@ tensum_status ts_search_network(const ts_hypergraph *graph, const ts_search *sea
     TRY(ts_allocate(2 * (size_t)simplified.core.tensor_count, sizeof *core_pairs, what, &core_pairs));
     ts_search mine = *search;
     if (search->deadline > 0.0) {
-        mine.deadline = search->deadline - 0.03 * (search->deadline - search->started);
+        mine.deadline = search->deadline - (0.03 + search->keep) * (search->deadline - search->started);
     }
     TRY(search_core(&simplified.core, &mine, recipe, &control, &work, core_pairs));
     ts_simplified_expand(&simplified, core_pairs, pairs->pairs);

@@ -48,11 +48,25 @@ void ts_walk_free(ts_walk *walk);
 
 /* ---- what a tree costs the search ---- */
 
-/* The sum over steps of pairs * 2^pairs + the sum over intermediates of elements^power * 2^moved. Leaves and the
- * result cost the same in every tree and are not counted. */
+/* The sum over steps of pairs * 2^pairs + the sum over intermediates of elements^power * 2^moved, and, for those above
+ * 2^limit elements, 2^penalty * (elements / 2^limit)^2. Leaves and the result cost the same in every tree and are not
+ * counted. */
 typedef struct ts_price {
     double pairs, moved, power;
+    double limit, penalty; /* limit INFINITY: none */
 } ts_price;
+#define TS_PRICE_FLOPS ((ts_price){0.0, -INFINITY, 1.0, INFINITY, 0.0})
+
+/* Prices of a step and of an intermediate, over 2^reference. */
+static inline double ts_step_price(const ts_price *price, double step, double reference)
+{
+    return exp2(step + price->pairs - reference);
+}
+static inline double ts_size_price(const ts_price *price, double size, double reference)
+{
+    double value = exp2(price->power * size + price->moved - reference);
+    return size > price->limit ? value + exp2(price->penalty + 2.0 * (size - price->limit) - reference) : value;
+}
 
 /* ---- budgets: work is counted, in units of about one second of one core, so that results can be repeated ---- */
 
@@ -100,6 +114,7 @@ typedef struct ts_search {
     tensum_progress progress; /* may be NULL */
     void *progress_user;
     double started;      /* ts_seconds() */
+    double keep;         /* share of budget and time that is left to slicing */
 } ts_search;
 
 struct ts_recipe;
@@ -113,6 +128,12 @@ const ts_optimizer *ts_optimizer_at(int index);
 
 /* The price for an objective of the public options: "time" (NULL), "flops", "size", "write". */
 tensum_status ts_order_price(const char *minimize, size_t element_bytes, ts_price *price);
+
+/* Choose labels to slice, and better the tree for it, until intermediates held at once are at most `most` elements:
+ * see slice.c. MEMORY_LIMIT says what would be needed. pairs->slices is made. *overhead: log2 of the pairs of all slices
+ * over those before. */
+tensum_status ts_slice(const ts_hypergraph *graph, const ts_search *search, double most, ts_pairs *pairs,
+                       double *overhead);
 
 /* Put the steps of a tree into the sequence with the lowest peak of memory; *peak: elements of intermediates that are
  * held at once, inputs and output not counted. */

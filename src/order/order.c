@@ -55,7 +55,7 @@ const char *tensum_order_method_name(int index)
 
 tensum_status ts_best_small(const ts_hypergraph *graph, int32_t *pairs)
 {
-    static const ts_price flops = {0.0, -INFINITY, 1.0};
+    ts_price flops = TS_PRICE_FLOPS;
     double price;
     return graph->tensor_count <= TS_SMALL ? ts_exact_order(graph, &flops, INFINITY, pairs, &price)
                                            : ts_greedy(graph, 1.0, 0.0, 0, pairs);
@@ -91,13 +91,13 @@ tensum_status ts_order_price(const char *minimize, size_t element_bytes, ts_pric
     double bytes = element_bytes != 0 ? (double)element_bytes : 4.0;
     if (strcmp(name, "time") == 0) {
         /* every intermediate is written once and read once */
-        *price = (ts_price){0.0, log2(2.0 * PAIRS_PER_WORD * bytes / 4.0), 1.0};
+        *price = (ts_price){0.0, log2(2.0 * PAIRS_PER_WORD * bytes / 4.0), 1.0, INFINITY, 0.0};
     } else if (strcmp(name, "flops") == 0) {
-        *price = (ts_price){0.0, -INFINITY, 1.0};
+        *price = TS_PRICE_FLOPS;
     } else if (strcmp(name, "write") == 0) {
-        *price = (ts_price){-10.0, 0.0, 1.0};
+        *price = (ts_price){-10.0, 0.0, 1.0, INFINITY, 0.0};
     } else if (strcmp(name, "size") == 0) {
-        *price = (ts_price){-10.0, 0.0, 4.0}; /* the fourth powers' sum is all but the largest */
+        *price = (ts_price){-10.0, 0.0, 4.0, INFINITY, 0.0}; /* the fourth powers' sum is all but the largest */
     } else {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "minimize is \"%s\", expected time, flops, size or write", name);
     }
@@ -136,7 +136,7 @@ tensum_status tensum_order(const tensum_network *network, const tensum_order_opt
     ts_pairs pairs = {0};
     ts_search search = {.started = ts_seconds()};
     const ts_optimizer *optimizer;
-    double peak;
+    double peak, overhead;
     tensum_status status;
     if (network == NULL || tree == NULL) {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s is NULL", network == NULL ? "network" : "tree");
@@ -153,11 +153,17 @@ tensum_status tensum_order(const tensum_network *network, const tensum_order_opt
     search.work = options.work < 0.0 ? 1.0 : options.work;
     search.enough = by_default ? 1.0 : 1e-3;
     search.deadline = options.time_limit > 0.0 ? search.started + options.time_limit : 0.0;
+    if (options.memory_limit > 0.0) {
+        search.keep = 0.4; /* for slicing, if it comes to that */
+    }
     TRY(ts_hypergraph_create(network, &graph));
     TRY(ts_allocate(graph.tensor_count > 1 ? 2 * (size_t)graph.tensor_count - 2 : 0, sizeof *pairs.pairs,
                     "contraction tree", &pairs.pairs));
     TRY(ts_search_network(&graph, &search, optimizer->recipe, &pairs));
     TRY(ts_schedule(&graph, &pairs, &peak));
+    if (options.memory_limit > 0.0 && peak > options.memory_limit) {
+        TRY(ts_slice(&graph, &search, options.memory_limit, &pairs, &overhead));
+    }
     TRY(ts_pairs_to_tree(network, &pairs, tree));
 done:
     ts_pairs_free(&pairs);

@@ -115,19 +115,22 @@ static void rebuild(window *w)
 static bool improve(window *w, int32_t top, int32_t width, ts_random *random)
 {
     const ts_state *state = w->state;
-    ts_log_sum old = TS_LOG_SUM_INIT;
+    double reference = -INFINITY, old = 0.0;
     open_window(w, top, width, random);
     if (w->frontier_count < 3) {
         return false;
     }
     for (int32_t i = 0; i < w->inside_count; i++) {
         int32_t node = w->inside[i];
-        ts_log_sum_add(&old, state->step[node] + w->price->pairs);
-        if (i > 0) {
-            ts_log_sum_add(&old, w->price->power * state->size[node] + w->price->moved);
-        }
+        reference = fmax(reference, state->step[node] + w->price->pairs);
+        reference = fmax(reference, i > 0 ? w->price->power * state->size[node] + w->price->moved : reference);
     }
-    double bound = old.peak + log2(old.sum * (1.0 - 1e-9));
+    for (int32_t i = 0; i < w->inside_count; i++) {
+        int32_t node = w->inside[i];
+        old += ts_step_price(w->price, state->step[node], reference);
+        old += i > 0 ? ts_size_price(w->price, state->size[node], reference) : 0.0;
+    }
+    double bound = reference + log2(old * (1.0 - 1e-9));
     fill(w, top);
     if (!isfinite(ts_exact_solve(&w->exact, w->price, bound))) {
         return false;

@@ -8,6 +8,7 @@ static const char *const what = "sequence of contraction steps";
 typedef struct node_memory {
     double held; /* elements of the arena that its value takes */
     double peak; /* most elements held at once while it is made */
+    bool varies; /* with the slice */
 } node_memory;
 
 static double sliced_weight(const ts_hypergraph *graph, const uint8_t *sliced, const int32_t *labels, int64_t count)
@@ -27,6 +28,7 @@ tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *p
     int32_t *links = NULL, *scratch = NULL;
     tensum_status status;
     int32_t n = graph->tensor_count;
+    double kept = 0.0, once = 0.0; /* values that all slices use; the peak of making them */
     *peak = 0.0;
     if (n < 1) {
         return TENSUM_OK;
@@ -45,7 +47,10 @@ tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *p
         /* A leaf is an input and takes no arena, unless labels are summed out of it first. */
         bool reduced = walk.lengths[t] != graph->tensor_offsets[t + 1] - graph->tensor_offsets[t];
         double size = reduced ? exp2(sliced_weight(graph, sliced, walk.lists[t], walk.lengths[t])) : 0.0;
-        memory[t] = (node_memory){size, size};
+        memory[t] = (node_memory){size, size, pairs->slice_count == 0};
+        for (int64_t i = graph->tensor_offsets[t]; i < graph->tensor_offsets[t + 1]; i++) {
+            memory[t].varies = memory[t].varies || sliced[graph->tensor_labels[i]];
+        }
     }
     for (int32_t s = 0; s < n - 1; s++) {
         int32_t node = n + s, a = pairs->pairs[2 * s], b = pairs->pairs[2 * s + 1];
@@ -54,17 +59,26 @@ tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *p
         if (s == n - 2) {
             size = 0.0; /* the output is the caller's */
         }
+        bool varies = memory[a].varies || memory[b].varies;
+        for (int i = 0; i < 2; i++) {
+            node_memory *child = &memory[i == 0 ? a : b];
+            if (varies && !child->varies) {
+                kept += child->held;
+                once = fmax(once, child->peak);
+                child->held = child->peak = 0.0;
+            }
+        }
         double first_a = fmax(memory[a].peak, memory[a].held + memory[b].peak);
         double first_b = fmax(memory[b].peak, memory[b].held + memory[a].peak);
         left[node] = first_a <= first_b ? a : b;
         right[node] = first_a <= first_b ? b : a;
         double during = memory[a].held + memory[b].held + size;
-        memory[node] = (node_memory){size, fmax(fmin(first_a, first_b), during)};
+        memory[node] = (node_memory){size, fmax(fmin(first_a, first_b), during), varies};
     }
     if (n > 1) {
         ts_links_to_pairs(n, left, right, 2 * n - 2, scratch, pairs->pairs);
     }
-    *peak = memory[2 * n - 2].peak;
+    *peak = kept + fmax(once, memory[2 * n - 2].peak);
 done:
     ts_walk_free(&walk);
     ts_free(memory);
