@@ -5,7 +5,7 @@
 #include "algebra/algebra.h"
 #include "problems/problem.h"
 
-#define FRONT_ENDS(X) X(uai)
+#define FRONT_ENDS(X) X(uai) X(graph)
 
 #define DECLARE(id) extern const ts_front_end ts_front_end_##id;
 FRONT_ENDS(DECLARE)
