@@ -188,7 +188,7 @@ int main(int argc, char **argv)
             size_t size = 0;                                                                                              \
             MACHINE(cudaLibraryGetGlobal(&at, &size, machine_libraries[0], "ts_tune_shared_" #number));                   \
             machine_download(&shared, at, 4);                                                                             \
-            if (layout == 0 || layout == 1 || number < 4 || number == 21)                                                 \
+            if (layout == 0 || layout == 1 || number == 0 || number == 20)                                                 \
                 time_product(x, "ts_tune_" #number, bm, bn, threads, (size_t)shared, track != 0, true);                   \
         }
         TUNE_LIST(X)
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
             size_t bytes = 0;                                                                                             \
             MACHINE(cudaLibraryGetGlobal(&at, &bytes, machine_libraries[0], "ts_tune_shared_" #number));                  \
             machine_download(&shared, at, 4);                                                                             \
-            if (size < 8192 || number == 0 || number == 20 || number == 21 || number == 4)                                \
+            if (size < 8192 || number == 0 || number == 2 || number == 20)                                \
                 time_product(x, "ts_tune_" #number, bm, bn, threads, (size_t)shared, track != 0, size < 8192);            \
         }
         TUNE_LIST(X)

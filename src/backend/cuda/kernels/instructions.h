@@ -74,6 +74,12 @@ TS_DEVICE float ts_exp_fast(float x)
 /* A multiply-add with one rounding. */
 TS_DEVICE float ts_fma(float x, float y, float z) { return __fmaf_rn(x, y, z); }
 TS_DEVICE double ts_fma(double x, double y, double z) { return __fma_rn(x, y, z); }
+TS_DEVICE int64_t ts_multiply_wide(int32_t x, int32_t y)
+{
+    int64_t z;
+    asm("mul.wide.s32 %0, %1, %2;" : "=l"(z) : "r"(x), "r"(y));
+    return z;
+}
 TS_DEVICE int32_t ts_first_lane(uint32_t mask) { return __ffs((int)mask) - 1; }
 TS_DEVICE int32_t ts_count_lanes(uint32_t mask) { return __popc(mask); }
 /* 0xff in each byte where x and y agree. */
@@ -134,6 +140,7 @@ TS_DEVICE int32_t ts_plus_min_i32(int32_t x, int32_t y, int32_t best)
 TS_DEVICE float ts_exp_fast(float x) { return expf(x); }
 TS_DEVICE float ts_fma(float x, float y, float z) { return fmaf(x, y, z); }
 TS_DEVICE double ts_fma(double x, double y, double z) { return fma(x, y, z); }
+TS_DEVICE int64_t ts_multiply_wide(int32_t x, int32_t y) { return (int64_t)x * y; }
 TS_DEVICE int32_t ts_first_lane(uint32_t mask) { return __builtin_ffs((int)mask) - 1; }
 TS_DEVICE int32_t ts_count_lanes(uint32_t mask) { return __builtin_popcount(mask); }
 TS_DEVICE uint32_t ts_equal_bytes(uint32_t x, uint32_t y)

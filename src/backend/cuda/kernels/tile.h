@@ -10,6 +10,9 @@
 #include "locate.h"
 #include "pair.h"
 
+#ifndef TS_UNROLL
+#define TS_UNROLL 4 /* terms per turn of the innermost loop: it should fit into the instruction cache */
+#endif
 #define TS_TERMS 128 /* terms per table of sum offsets; two tables take turns */
 
 /* ---- what is staged, and the innermost operation ---- */
@@ -163,16 +166,18 @@ struct ts_tile {
     static const int ROOM = ROOM_ > LEAST ? ROOM_ : LEAST;
     static const int PASSES = PART_BYTES <= ROOM ? 1 : PART_BYTES <= 2 * ROOM ? 2 : PART_BYTES <= 4 * ROOM ? 4 : 8;
     static const int PART = BM / PASSES;
-    static const int SHARED = TABLES + ROOM + FOUND;
+    static const int SLACK = PITCH_B * (int)sizeof(right_type); /* read past the last panel, see compute */
+    static const int SHARED = TABLES + ROOM + SLACK / 16 * 16 + 16 + FOUND;
     static const int PER_TABLE = TS_TERMS / BK;
-    static const int UNROLL = TM * TN >= 32 ? BK : 4;
+    static const int UNROLL = TM * TN >= 32 ? TS_UNROLL : 4;
     static const int NA = BM * BK / THREADS, NB = BN * BK / THREADS;
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && THREADS % 32 == 0, "a warp computes 4*TM x 8*TN");
     static_assert(TN % M::pack == 0 && BM * BK % THREADS == 0 && BN * BK % THREADS == 0, "panels are shared evenly");
     static_assert(PANEL_A % 16 == 0 && PANEL_B % 16 == 0 && TABLES % 16 == 0, "16-byte reads");
     static_assert(Track == 0 || M::pack == 1, "winners need one result per accumulator");
 
-    /* Where things lie in shared memory: constants of the kernel, so that they take no registers. */
+    /* Where things lie in shared memory: constants of the kernel, so that they take no registers. a_row, b_row: addresses;
+     * a_term, b_term: bytes to add; c_row ...: elements. */
     TS_DEVICE int64_t *a_row(void) { return reinterpret_cast<int64_t *>(ts_shared()); }
     TS_DEVICE int64_t *c_row(void) { return a_row() + BM; }
     TS_DEVICE int64_t *w_row(void) { return a_row() + 2 * BM; }
@@ -183,13 +188,15 @@ struct ts_tile {
     TS_DEVICE int64_t *b_term(void) { return a_term() + 2 * TS_TERMS; }
     TS_DEVICE unsigned char *panels_at(void) { return ts_shared() + TABLES; }
 
-    const storage *a, *b;
     const ts_cuda_mode *sum_modes;
     int32_t sum_count, wide;
     int64_t first, last;          /* terms */
+    int32_t terms;                /* last - first, where affine */
     int32_t conjugate_a, conjugate_b;
     bool a_by_term, b_by_term;    /* neighbouring threads load neighbouring terms instead of rows */
     bool a_wide, b_wide;          /* raw: 16 bytes of rows at once */
+    bool affine;                  /* the sum is one mode: term * step instead of a table */
+    int32_t a_step, b_step;       /* bytes */
 
     TS_DEVICE left_type *panel_a(int stage)
     {
@@ -206,51 +213,79 @@ struct ts_tile {
         for (int i = ts_thread(); i < TS_TERMS; i += THREADS) {
             int64_t term = t.first + (int64_t)number * TS_TERMS + i;
             ts_cuda_offsets offsets = ts_offsets_of(t.sum_modes, t.sum_count, t.wide, term < t.last ? term : t.last - 1);
-            a_term()[at + i] = offsets.a;
-            b_term()[at + i] = offsets.b;
+            a_term()[at + i] = offsets.a * (int64_t)sizeof(storage);
+            b_term()[at + i] = offsets.b * (int64_t)sizeof(storage);
         }
     }
     TS_DEVICE void fill_next(const ts_tile &t, int32_t panel)
     {
-        if ((panel + 1) % PER_TABLE == 0) {
+        if (!t.affine && (panel + 1) % PER_TABLE == 0) {
             fill(t, (panel + 1) / PER_TABLE);
         }
     }
 
-    template <int ROWS, int PITCH, typename T>
-    TS_DEVICE void copy_raw(T *to, const storage *from, const int64_t *rows, const int64_t *terms, bool by_term, bool wide_rows)
+    /* Bytes from a row's address to term `term` of a panel. Past the end of the sum: the last term again. */
+    template <bool Affine> TS_DEVICE int64_t term_bytes(const ts_tile &t, int32_t panel, int32_t term, const int64_t *terms, int32_t step)
     {
-        const int per = 16 / (int)sizeof(storage);
+        if (Affine) {
+            int32_t number = panel * BK + term;
+            return ts_multiply_wide(number < t.terms ? number : t.terms - 1, step);
+        }
+        return terms[(panel / PER_TABLE & 1) * TS_TERMS + panel % PER_TABLE * BK + term];
+    }
+    template <bool Affine, int ROWS, int PITCH, typename T>
+    TS_DEVICE void copy_raw(const ts_tile &t, int32_t panel, T *to, const int64_t *rows, const int64_t *terms, int32_t step,
+                            bool by_term, bool wide_rows)
+    {
+        const uint32_t per = 16 / sizeof(storage), thread = (uint32_t)ts_thread();
         if (wide_rows) {
-            for (int i = 0; i < (ROWS * BK / per + THREADS - 1) / THREADS; i++) {
-                int e = i * THREADS + ts_thread();
+#pragma unroll
+            for (uint32_t i = 0; i < (ROWS * BK / per + THREADS - 1) / THREADS; i++) {
+                const uint32_t e = i * THREADS + thread;
                 if (ROWS * BK / per % THREADS == 0 || e < ROWS * BK / per) {
-                    int row = e % (ROWS / per) * per, term = e / (ROWS / per);
-                    ts_copy_16(to + term * PITCH + row, from + (rows[row] + terms[term]));
+                    const uint32_t row = e % (ROWS / per) * per, term = e / (ROWS / per);
+                    ts_copy_16(to + term * PITCH + row, source<Affine>(t, panel, row, term, rows, terms, step));
                 }
             }
+        } else if (by_term) {
+#pragma unroll
+            for (uint32_t i = 0; i < ROWS * BK / THREADS; i++) {
+                const uint32_t e = i * THREADS + thread, row = e / BK, term = e % BK;
+                copy_one(to + term * PITCH + row, source<Affine>(t, panel, row, term, rows, terms, step));
+            }
         } else {
-            for (int i = 0; i < ROWS * BK / THREADS; i++) {
-                int e = i * THREADS + ts_thread();
-                int row = by_term ? e / BK : e % ROWS, term = by_term ? e % BK : e / ROWS;
-                T *at = to + term * PITCH + row;
-                const storage *element = from + (rows[row] + terms[term]);
-                if (sizeof(storage) == 4) {
-                    ts_copy_4(at, element);
-                } else if (sizeof(storage) == 8) {
-                    ts_copy_8(at, element);
-                } else {
-                    ts_copy_16(at, element);
-                }
+#pragma unroll
+            for (uint32_t i = 0; i < ROWS * BK / THREADS; i++) {
+                const uint32_t e = i * THREADS + thread, row = e % ROWS, term = e / ROWS;
+                copy_one(to + term * PITCH + row, source<Affine>(t, panel, row, term, rows, terms, step));
             }
         }
     }
-    TS_DEVICE void issue(const ts_tile &t, int32_t panel)
+    template <bool Affine>
+    TS_DEVICE const void *source(const ts_tile &t, int32_t panel, uint32_t row, uint32_t term, const int64_t *rows,
+                                 const int64_t *terms, int32_t step)
     {
-        int32_t at = (panel / PER_TABLE & 1) * TS_TERMS + panel % PER_TABLE * BK;
-        int stage = panel % PANELS;
-        copy_raw<BM, PITCH_A>(panel_a(stage), t.a, a_row(), a_term() + at, t.a_by_term, t.a_wide);
-        copy_raw<BN, PITCH_B>(panel_b(stage), t.b, b_row(), b_term() + at, t.b_by_term, t.b_wide);
+        return reinterpret_cast<const void *>((uintptr_t)(rows[row] + term_bytes<Affine>(t, panel, (int32_t)term, terms, step)));
+    }
+    template <typename T> TS_DEVICE void copy_one(T *to, const void *from)
+    {
+        if (sizeof(storage) == 4) {
+            ts_copy_4(to, from);
+        } else if (sizeof(storage) == 8) {
+            ts_copy_8(to, from);
+        } else {
+            ts_copy_16(to, from);
+        }
+    }
+    TS_DEVICE void issue(const ts_tile &t, int32_t panel, int stage)
+    {
+        if (t.affine) {
+            copy_raw<true, BM, PITCH_A>(t, panel, panel_a(stage), a_row(), a_term(), t.a_step, t.a_by_term, t.a_wide);
+            copy_raw<true, BN, PITCH_B>(t, panel, panel_b(stage), b_row(), b_term(), t.b_step, t.b_by_term, t.b_wide);
+        } else {
+            copy_raw<false, BM, PITCH_A>(t, panel, panel_a(stage), a_row(), a_term(), t.a_step, t.a_by_term, t.a_wide);
+            copy_raw<false, BN, PITCH_B>(t, panel, panel_b(stage), b_row(), b_term(), t.b_step, t.b_by_term, t.b_wide);
+        }
     }
 
     struct held {
@@ -258,34 +293,33 @@ struct ts_tile {
     };
     TS_DEVICE void fetch(const ts_tile &t, int32_t panel, held &h)
     {
-        int32_t at = (panel / PER_TABLE & 1) * TS_TERMS + panel % PER_TABLE * BK;
 #pragma unroll
         for (int i = 0; i < NA; i++) {
-            int e = i * THREADS + ts_thread();
-            int row = t.a_by_term ? e / BK : e % BM, term = t.a_by_term ? e % BK : e / BM;
-            h.a[i] = t.a[a_row()[row] + a_term()[at + term]];
+            const uint32_t e = (uint32_t)(i * THREADS + ts_thread());
+            const int row = (int)(t.a_by_term ? e / BK : e % BM), term = (int)(t.a_by_term ? e % BK : e / BM);
+            h.a[i] = *reinterpret_cast<const storage *>((uintptr_t)(a_row()[row] + (t.affine ? term_bytes<true>(t, panel, term, a_term(), t.a_step) : term_bytes<false>(t, panel, term, a_term(), t.a_step))));
         }
 #pragma unroll
         for (int i = 0; i < NB; i++) {
-            int e = i * THREADS + ts_thread();
-            int row = t.b_by_term ? e / BK : e % BN, term = t.b_by_term ? e % BK : e / BN;
-            h.b[i] = t.b[b_row()[row] + b_term()[at + term]];
+            const uint32_t e = (uint32_t)(i * THREADS + ts_thread());
+            const int row = (int)(t.b_by_term ? e / BK : e % BN), term = (int)(t.b_by_term ? e % BK : e / BN);
+            h.b[i] = *reinterpret_cast<const storage *>((uintptr_t)(b_row()[row] + (t.affine ? term_bytes<true>(t, panel, term, b_term(), t.b_step) : term_bytes<false>(t, panel, term, b_term(), t.b_step))));
         }
     }
     TS_DEVICE void place(const ts_tile &t, int32_t panel, const held &h)
     {
-        left_type *to_a = panel_a((panel & 1));
-        right_type *to_b = panel_b((panel & 1));
+        left_type *to_a = panel_a(panel & 1);
+        right_type *to_b = panel_b(panel & 1);
 #pragma unroll
         for (int i = 0; i < NA; i++) {
-            int e = i * THREADS + ts_thread();
-            int row = t.a_by_term ? e / BK : e % BM, term = t.a_by_term ? e % BK : e / BM;
+            const uint32_t e = (uint32_t)(i * THREADS + ts_thread());
+            const int row = (int)(t.a_by_term ? e / BK : e % BM), term = (int)(t.a_by_term ? e % BK : e / BM);
             to_a[term * PITCH_A + row] = M::stage_left(h.a[i], t.conjugate_a);
         }
 #pragma unroll
         for (int i = 0; i < NB; i++) {
-            int e = i * THREADS + ts_thread();
-            int row = t.b_by_term ? e / BK : e % BN, term = t.b_by_term ? e % BK : e / BN;
+            const uint32_t e = (uint32_t)(i * THREADS + ts_thread());
+            const int row = (int)(t.b_by_term ? e / BK : e % BN), term = (int)(t.b_by_term ? e % BK : e / BN);
             to_b[term * PITCH_B + row] = M::stage_right(h.b[i], t.conjugate_b);
         }
     }
@@ -294,8 +328,8 @@ struct ts_tile {
     /* Row of accumulator i within its part, and back: parts take TM / PASSES consecutive accumulators of every thread. */
     TS_DEVICE int part_row_of(int i)
     {
-        int warp = ts_thread() / 32, lane = ts_thread() % 32;
-        return (warp % WARPS_M * 4 + lane / 8) * (TM / PASSES) + i % (TM / PASSES);
+        const uint32_t warp = (uint32_t)ts_thread() / 32, lane = (uint32_t)ts_thread() % 32;
+        return (int)((warp % WARPS_M * 4 + lane / 8) * (TM / PASSES)) + i % (TM / PASSES);
     }
     TS_DEVICE int row_of_part(int part_row, int pass)
     {
@@ -305,34 +339,33 @@ struct ts_tile {
     /* Rows and columns of this thread's accumulator (i, j). */
     TS_DEVICE int row_of(int i)
     {
-        int warp = ts_thread() / 32, lane = ts_thread() % 32;
-        return warp % WARPS_M * (4 * TM) + i / VA * (4 * VA) + lane / 8 * VA + i % VA;
+        const uint32_t warp = (uint32_t)ts_thread() / 32, lane = (uint32_t)ts_thread() % 32;
+        return (int)(warp % WARPS_M * (4 * TM) + lane / 8 * VA) + i / VA * (4 * VA) + i % VA;
     }
     TS_DEVICE int column_of(int j)
     {
-        int warp = ts_thread() / 32, lane = ts_thread() % 32;
-        return warp / WARPS_M * (8 * TN) + j / VB * (8 * VB) + lane % 8 * VB + j % VB;
+        const uint32_t warp = (uint32_t)ts_thread() / 32, lane = (uint32_t)ts_thread() % 32;
+        return (int)(warp / WARPS_M * (8 * TN) + lane % 8 * VB) + j / VB * (8 * VB) + j % VB;
     }
 
     struct sums {
         typename M::sum at[TM][TN / M::pack];
         int64_t index[Track == 1 ? TM : 1][Track == 1 ? TN : 1];
-        value old[Track == 2 ? TM : 1][Track == 2 ? TN : 1];
-        uint32_t interval[Track == 2 ? TM : 1][Track == 2 ? (TN + 3) / 4 : 1]; /* bytes */
     };
     struct fragment {
         left_type a[TM];
         right_type b[TN];
     };
+    /* pa, pb: where this thread's rows and columns begin. */
     TS_DEVICE void read(fragment &f, const left_type *pa, const right_type *pb, int term)
     {
 #pragma unroll
         for (int g = 0; g < GA; g++) {
-            ts_read_vector<left_type, VA>(pa + term * PITCH_A + row_of(g * VA), f.a + g * VA);
+            ts_read_vector<left_type, VA>(pa + term * PITCH_A + g * (4 * VA), f.a + g * VA);
         }
 #pragma unroll
         for (int g = 0; g < GB; g++) {
-            ts_read_vector<right_type, VB>(pb + term * PITCH_B + column_of(g * VB), f.b + g * VB);
+            ts_read_vector<right_type, VB>(pb + term * PITCH_B + g * (8 * VB), f.b + g * VB);
         }
     }
     TS_DEVICE void multiply(sums &s, const fragment &f, int64_t term, const ts_context &context)
@@ -359,40 +392,62 @@ struct ts_tile {
     template <int N> struct ts_word_of {
         typedef uint32_t type;
     };
+    /* Fragments are read one term ahead of their use. */
     TS_DEVICE void compute(sums &s, int stage, int64_t first_term, int32_t terms, const ts_context &context)
     {
-        const left_type *pa = panel_a(stage);
-        const right_type *pb = panel_b(stage);
+        const left_type *pa = panel_a(stage) + row_of(0);
+        const right_type *pb = panel_b(stage) + column_of(0);
+        fragment f[2];
         if (terms == BK) {
-#pragma unroll UNROLL
-            for (int term = 0; term < BK; term++) {
-                fragment f;
-                read(f, pa, pb, term);
-                multiply(s, f, first_term + term, context);
+            read(f[0], pa, pb, 0);
+#pragma unroll 1
+            for (int part = 0; part < BK; part += UNROLL) {
+#pragma unroll
+                for (int term = 0; term < UNROLL; term++) {
+                    /* The read past the last term is of other shared memory, and not used. */
+                    if (UNROLL < BK || term + 1 < BK) {
+                        read(f[(term + 1) & 1], pa, pb, term + 1);
+                    }
+                    multiply(s, f[term & 1], first_term + part + term, context);
+                }
+                pa += UNROLL * PITCH_A;
+                pb += UNROLL * PITCH_B;
             }
         } else {
 #pragma unroll 1
             for (int term = 0; term < terms; term++) {
-                fragment f;
-                read(f, pa, pb, term);
-                multiply(s, f, first_term + term, context);
+                read(f[0], pa, pb, term);
+                multiply(s, f[0], first_term + term, context);
             }
         }
     }
 
-    /* Track 2. While summing, a thread only notes in which interval of panels its accumulators last rose. */
-    TS_DEVICE void note(sums &s, uint32_t interval)
+    /* Track 2. While summing, a thread only notes in which interval of panels its accumulators last rose: old maxima and
+     * the intervals' numbers (bytes) lie in shared memory, as registers are short. */
+    TS_DEVICE value *found_best(void) { return reinterpret_cast<value *>(panels_at() + ROOM + SLACK / 16 * 16 + 16); }
+    TS_DEVICE unsigned char *found_interval(void) { return reinterpret_cast<unsigned char *>(found_best() + BM * BN); }
+    TS_DEVICE void note(const sums &s, uint32_t interval)
     {
         if constexpr (Track == 2) {
+            static_assert(TN % 4 == 0 && VB % 4 == 0, "intervals are kept by fours");
+            value *best = found_best() + row_of(0) * BN + column_of(0);
+            unsigned char *number = found_interval() + row_of(0) * BN + column_of(0);
 #pragma unroll
             for (int i = 0; i < TM; i++) {
 #pragma unroll
-                for (int j = 0; j < TN; j++) {
-                    bool rose = P::add_op == ts_op_max ? s.at[i][j].best > s.old[i][j] : s.at[i][j].best < s.old[i][j];
-                    uint32_t mask = 0xffu << (j % 4 * 8);
-                    uint32_t changed = (s.interval[i][j / 4] & ~mask) | (interval << (j % 4 * 8));
-                    s.interval[i][j / 4] = rose ? changed : s.interval[i][j / 4];
-                    s.old[i][j] = s.at[i][j].best;
+                for (int j = 0; j < TN; j += 4) {
+                    const int at = (i / VA * (4 * VA) + i % VA) * BN + j / VB * (8 * VB) + j % VB;
+                    uint32_t numbers = *reinterpret_cast<uint32_t *>(number + at), mask = 0;
+                    value old[4];
+                    ts_read_vector<value, 4>(best + at, old);
+#pragma unroll
+                    for (int k = 0; k < 4; k++) {
+                        const value now = s.at[i][j + k].best;
+                        bool rose = P::add_op == ts_op_max ? now > old[k] : now < old[k];
+                        mask |= rose ? 0xffu << (k * 8) : 0u;
+                        best[at + k] = now;
+                    }
+                    *reinterpret_cast<uint32_t *>(number + at) = (numbers & ~mask) | (interval & mask);
                 }
             }
         }
@@ -408,20 +463,24 @@ struct ts_tile {
         if constexpr (M::raw) {
             for (int i = 0; i < STAGES - 1; i++) {
                 if (i < panels) {
-                    issue(t, i);
+                    issue(t, i, i);
                     fill_next(t, i);
                 }
                 ts_copy_commit();
             }
+            int stage = 0, next = STAGES - 1;
+#pragma unroll 1
             for (int32_t panel = 0; panel < panels; panel++) {
                 ts_copy_wait<STAGES - 2>();
                 ts_sync();
                 if (panel + STAGES - 1 < panels) {
-                    issue(t, panel + STAGES - 1);
+                    issue(t, panel + STAGES - 1, next);
                     fill_next(t, panel + STAGES - 1);
                 }
                 ts_copy_commit();
-                step(panel, panel % PANELS);
+                step(panel, stage);
+                stage = stage + 1 == STAGES ? 0 : stage + 1;
+                next = next + 1 == STAGES ? 0 : next + 1;
             }
         } else {
             held h;
@@ -451,8 +510,7 @@ struct ts_tile {
         const ts_context context = ts_make_context(p.modulus);
         storage *c = reinterpret_cast<storage *>(ts_address(p.c));
         char *w = Track != 0 ? ts_address(p.w) : nullptr;
-        t.a = reinterpret_cast<const storage *>(ts_address(p.a));
-        t.b = reinterpret_cast<const storage *>(ts_address(p.b));
+        const int64_t a = (int64_t)(uintptr_t)ts_address(p.a), b = (int64_t)(uintptr_t)ts_address(p.b);
         t.sum_modes = right_modes + p.right_count;
         t.sum_count = p.sum_count;
         t.wide = p.modes.wide;
@@ -474,11 +532,16 @@ struct ts_tile {
             const ts_cuda_offsets base = ts_offsets_of(modes, p.batch_count, p.modes.wide, place.batch);
             t.first = place.first;
             t.last = place.last;
+            t.terms = (int32_t)(place.last - place.first);
+            t.affine = p.sum_count == 1 && place.first == 0 && place.last < ((int64_t)1 << 30) &&
+                       ts_magnitude(t.sum_modes[0].a) < ((int64_t)1 << 27) && ts_magnitude(t.sum_modes[0].b) < ((int64_t)1 << 27);
+            t.a_step = t.affine ? (int32_t)t.sum_modes[0].a * (int32_t)sizeof(storage) : 0;
+            t.b_step = t.affine ? (int32_t)t.sum_modes[0].b * (int32_t)sizeof(storage) : 0;
             ts_sync(); /* the tables of the item before are no longer read */
             for (int i = ts_thread(); i < BM; i += THREADS) {
                 int64_t row = place.left_tile * BM + i;
                 ts_cuda_offsets offsets = ts_offsets_of(left_modes, p.left_count, p.modes.wide, row < p.left ? row : spare_row(t.a_wide, i));
-                a_row()[i] = base.a + offsets.a;
+                a_row()[i] = a + (base.a + offsets.a) * (int64_t)sizeof(storage);
                 c_row()[i] = row < p.left ? base.c + offsets.c : INT64_MIN;
                 w_row()[i] = base.w + offsets.w;
             }
@@ -486,7 +549,7 @@ struct ts_tile {
                 int64_t column = place.right_tile * BN + i;
                 ts_cuda_offsets offsets =
                     ts_offsets_of(right_modes, p.right_count, p.modes.wide, column < p.right ? column : spare_row(t.b_wide, i));
-                b_row()[i] = base.b + offsets.b;
+                b_row()[i] = b + (base.b + offsets.b) * (int64_t)sizeof(storage);
                 c_column()[i] = column < p.right ? offsets.c : INT64_MIN;
                 w_column()[i] = offsets.w;
             }
@@ -499,24 +562,31 @@ struct ts_tile {
                     if constexpr (Track == 1) {
                         s.index[i][j] = place.first;
                     }
-                    if constexpr (Track == 2) {
-                        s.old[i][j] = P::zero();
-                        s.interval[i][j / 4] = 0;
-                    }
                 }
             }
             /* Numbers of intervals are bytes, so long sums have intervals of several panels. */
             const int32_t per_interval = (panels + 255) / 256;
             if (panels > 0) {
                 int32_t inside = 0;
-                uint32_t interval = 0;
+                uint32_t interval = 0; /* four times in a word */
+                if constexpr (Track == 2) { /* each thread its own, so no barrier */
+#pragma unroll 1
+                    for (int i = 0; i < TM; i++) {
+#pragma unroll 1
+                        for (int j = 0; j < TN; j++) {
+                            int at = (row_of(0) + i / VA * (4 * VA) + i % VA) * BN + column_of(0) + j / VB * (8 * VB) + j % VB;
+                            found_best()[at] = P::zero();
+                            found_interval()[at] = 0;
+                        }
+                    }
+                }
                 walk(t, panels, [&](int32_t panel, int stage) {
                     int64_t left_over = place.last - place.first - (int64_t)panel * BK;
                     compute(s, stage, place.first + (int64_t)panel * BK, left_over < BK ? (int32_t)left_over : BK, context);
                     if constexpr (Track == 2) {
                         if (++inside == per_interval || panel + 1 == panels) {
                             note(s, interval);
-                            interval++;
+                            interval += 0x01010101u;
                             inside = 0;
                         }
                     }
@@ -525,7 +595,7 @@ struct ts_tile {
                 ts_sync();
             }
             if constexpr (Track == 2) {
-                find(t, p, s, place, panels, per_interval, w, context);
+                find(t, p, place, panels, per_interval, w, context);
             }
             /* Through shared memory, a part of the rows at a time, so that neighbouring threads store neighbouring
              * columns and the code that stores is there once. */
@@ -574,23 +644,14 @@ struct ts_tile {
 
     /* Track 2, afterwards: walk the panels again and look, for the results whose interval this is, for the first term
      * equal to the best. A warp takes 32 terms of one result at a time. */
-    TS_DEVICE void find(const ts_tile &t, const ts_cuda_contract &p, const sums &s, const ts_contract_item &place, int32_t panels,
+    TS_DEVICE void find(const ts_tile &t, const ts_cuda_contract &p, const ts_contract_item &place, int32_t panels,
                         int32_t per_interval, char *w, const ts_context &context)
     {
         if constexpr (Track == 2) {
-            value *best = reinterpret_cast<value *>(panels_at() + ROOM);
-            unsigned char *number = reinterpret_cast<unsigned char *>(best + BM * BN);
+            const value *best = found_best();
+            const unsigned char *number = found_interval();
             const int warp = ts_thread() / 32, lane = ts_thread() % 32, share = BM * BN / THREADS;
             const int64_t results = p.batch * p.left * p.right;
-#pragma unroll
-            for (int i = 0; i < TM; i++) {
-#pragma unroll
-                for (int j = 0; j < TN; j++) {
-                    int at = row_of(i) * BN + column_of(j);
-                    best[at] = s.at[i][j].best;
-                    number[at] = (unsigned char)(s.interval[i][j / 4] >> (j % 4 * 8));
-                }
-            }
             ts_sync();
             /* One bit per result of this lane: not found yet. Those that are NaN may be anywhere. */
             uint32_t open[(share + 31) / 32], odd[(share + 31) / 32];
