@@ -120,7 +120,7 @@ static tensum_status check_apart(const char *name, const tensum_tensor *target, 
         return TENSUM_OK;
     }
     for (int64_t i = 0; i < count; i++) {
-        if (others[i].data != NULL && &others[i] != target && ts_tensor_range(&others[i], &other_first, &other_last) &&
+        if (others[i].data != NULL && ts_tensor_range(&others[i], &other_first, &other_last) &&
             first < other_last && other_first < last) {
             return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s overlaps %s %" PRId64 " in memory", name, other_name, i);
         }

@@ -125,7 +125,9 @@ static tensum_status implicit_output(const terms *inputs, int64_t ellipsis_rank,
     tensum_status status = TENSUM_OK;
     int64_t *sorted = NULL;
     TRY(ts_allocate(inputs->label_count, sizeof *sorted, "expression", &sorted));
-    memcpy(sorted, inputs->labels, inputs->label_count * sizeof *sorted);
+    if (inputs->label_count != 0) {
+        memcpy(sorted, inputs->labels, inputs->label_count * sizeof *sorted);
+    }
     qsort(sorted, inputs->label_count, sizeof *sorted, compare);
     for (int64_t d = ellipsis_rank; d > 0; d--) {
         TRY(push_label(output, -d));
