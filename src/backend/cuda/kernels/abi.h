@@ -101,10 +101,10 @@ typedef enum ts_cuda_variant {
  * time: offset tables, three panels of 16 terms, and for `deep` the best values and one byte per result. */
 TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_contract_shared(ts_cuda_variant variant, uint32_t bytes)
 {
-    return variant == TS_CUDA_CONTRACT_GENERIC ? 6400u + 1536u * (bytes < 4 ? 4 : bytes)
-           : variant == TS_CUDA_CONTRACT_SMALL ? 7936u + 4608u * (bytes < 4 ? 4 : bytes)
-           : variant == TS_CUDA_CONTRACT_LARGE ? 11776u + 12288u * (bytes < 4 ? 4 : bytes)
-           : variant == TS_CUDA_CONTRACT_DEEP  ? 18432u + 17408u * (bytes < 4 ? 4 : bytes)
+    return variant == TS_CUDA_CONTRACT_GENERIC ? 6464u + 1552u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_SMALL ? 8000u + 4672u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_LARGE ? 11840u + 12416u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_DEEP  ? 18496u + 17472u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_ROW   ? 256u * 24u
                                                : 4096u;
 }
