@@ -1,0 +1,441 @@
+/* The fast path of tensum.einsum: NumPy arrays, and PyTorch tensors that need no gradient, straight to a compiled program.
+ * Whatever is unusual goes to the Python layer, which knows everything and is slower. */
+#include "core.h"
+
+enum { WAYS = 4, SETS = 128, OPERANDS = 8, KEY_WORDS = OPERANDS * (TS_VIEW_RANK + 1) };
+
+enum { LIBRARY_NUMPY = 1, LIBRARY_TORCH = 2 };
+
+/* One compiled expression. The key is expression, semiring, dtype, device, library and shapes; strides are not part of
+ * it, because a program takes any. */
+typedef struct entry {
+    PyObject *expression; /* NULL: free */
+    Py_hash_t hash;
+    tensum_semiring semiring;
+    tensum_dtype dtype;
+    tensum_device device;
+    int library, word_count;
+    int64_t *words; /* rank, extents of each operand */
+    ts_program *program;
+    PyObject *empty_arguments; /* NumPy: what numpy.empty is called with */
+    uint64_t used;             /* clock of the last use: the oldest of a set is replaced */
+} entry;
+
+static entry cache[SETS][WAYS];
+static uint64_t ticks, hits, misses;
+
+static PyObject *fallback;
+static PyTypeObject *numpy_type;
+static PyObject *numpy_empty, *numpy_dtypes; /* dtypes: tuple by tensum_dtype, None where there is none */
+static PyTypeObject *torch_type, *torch_parameter;
+static const dl_exchange *torch_table;
+static PyObject *torch_grad_enabled, *torch_is_neg, *torch_is_conj, *torch_modes;
+static PyObject *name_semiring, *name_out, *name_requires_grad, *name_is_sparse;
+
+static void entry_clear(entry *slot)
+{
+    PyObject *expression = slot->expression, *arguments = slot->empty_arguments;
+    PyObject *program = (PyObject *)slot->program;
+    PyMem_Free(slot->words);
+    memset(slot, 0, sizeof *slot);
+    Py_XDECREF(expression);
+    Py_XDECREF(arguments);
+    Py_XDECREF(program);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word) { return (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15) ^ (hash >> 29); }
+
+/* ---- compiling a miss ---- */
+
+static ts_program *compile(PyObject *expression, tensum_semiring semiring, const ts_view *views, Py_ssize_t count)
+{
+    const char *text = PyUnicode_AsUTF8AndSize(expression, NULL);
+    tensum_context *context = ts_context();
+    if (text == NULL || context == NULL) {
+        return NULL;
+    }
+    int32_t ranks[OPERANDS];
+    const int64_t *extents[OPERANDS];
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        ranks[i] = views[i].tensor.rank;
+        extents[i] = views[i].tensor.extents;
+    }
+    tensum_network *network = NULL;
+    tensum_tree *tree = NULL;
+    tensum_plan *plan = NULL;
+    PyObject *program = NULL;
+    tensum_dtype dtype = views[0].tensor.dtype;
+    tensum_order_options order = TENSUM_ORDER_OPTIONS_INIT;
+    tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
+    options.semiring = semiring;
+    options.dtype = dtype;
+    order.element_bytes = tensum_dtype_bytes(dtype);
+    tensum_status status = tensum_network_parse(text, count, ranks, extents, 0, NULL, NULL, &network);
+    if (status == TENSUM_OK) {
+        status = tensum_order(network, &order, context, &tree);
+    }
+    if (status == TENSUM_OK) {
+        status = tensum_plan_create(network, tree, &options, &plan);
+    }
+    if (status == TENSUM_OK) {
+        program = ts_program_new(plan, semiring, dtype, TENSUM_VALUE, views[0].tensor.device, 1);
+    } else {
+        ts_raise(status);
+    }
+    tensum_network_release(network);
+    tensum_tree_release(tree);
+    tensum_plan_release(plan);
+    return (ts_program *)program;
+}
+
+static entry *look_up(PyObject *expression, tensum_semiring semiring, int library, const ts_view *views, Py_ssize_t count)
+{
+    int64_t words[KEY_WORDS];
+    int word_count = 0;
+    tensum_dtype dtype = views[0].tensor.dtype;
+    tensum_device device = views[0].tensor.device;
+    Py_hash_t text_hash = PyObject_Hash(expression);
+    if (text_hash == -1) {
+        return NULL;
+    }
+    uint64_t hash = mix((uint64_t)text_hash, (uint64_t)semiring * 64 + (uint64_t)dtype * 4 + (uint64_t)library);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        const tensum_tensor *tensor = &views[i].tensor;
+        words[word_count++] = tensor->rank;
+        hash = mix(hash, (uint64_t)tensor->rank);
+        for (int32_t j = 0; j < tensor->rank; ++j) {
+            words[word_count++] = tensor->extents[j];
+            hash = mix(hash, (uint64_t)tensor->extents[j]);
+        }
+    }
+    entry *set = cache[(hash >> 32) % SETS];
+    entry *oldest = &set[0];
+    size_t bytes = sizeof(int64_t) * (size_t)word_count;
+    for (int i = 0; i < WAYS; ++i) {
+        entry *slot = &set[i];
+        if (slot->expression != NULL && slot->hash == (Py_hash_t)hash && slot->semiring == semiring && slot->dtype == dtype &&
+            slot->library == library && slot->device.kind == device.kind && slot->device.index == device.index &&
+            slot->word_count == word_count && memcmp(slot->words, words, bytes) == 0 &&
+            (slot->expression == expression || PyUnicode_Compare(slot->expression, expression) == 0)) {
+            slot->used = ++ticks;
+            ++hits;
+            return slot;
+        }
+        if (slot->used < oldest->used) {
+            oldest = slot;
+        }
+    }
+    ++misses;
+    ts_program *program = compile(expression, semiring, views, count);
+    if (program == NULL) {
+        return NULL;
+    }
+    int64_t *kept = PyMem_Malloc(bytes + 1);
+    PyObject *arguments = NULL;
+    if (kept != NULL && library == LIBRARY_NUMPY) {
+        arguments = Py_BuildValue("(NO)", ts_integer_tuple(program->output_extents, program->output_rank),
+                                  PyTuple_GetItem(numpy_dtypes, (Py_ssize_t)dtype));
+    }
+    if (kept == NULL || (library == LIBRARY_NUMPY && arguments == NULL)) {
+        PyMem_Free(kept);
+        Py_DECREF(program);
+        if (!PyErr_Occurred()) {
+            PyErr_NoMemory();
+        }
+        return NULL;
+    }
+    memcpy(kept, words, bytes);
+    entry_clear(oldest);
+    Py_INCREF(expression);
+    *oldest = (entry){expression, (Py_hash_t)hash, semiring, dtype, device, library, word_count, kept, program, arguments, ++ticks};
+    return oldest;
+}
+
+/* ---- PyTorch ---- */
+
+/* Does the callable say something truthy? -1 on error. */
+static int says_yes(PyObject *callable, PyObject *argument)
+{
+    PyObject *answer = argument != NULL ? PyObject_CallFunctionObjArgs(callable, argument, NULL) : PyObject_CallNoArgs(callable);
+    if (answer == NULL) {
+        return -1;
+    }
+    int yes = PyObject_IsTrue(answer);
+    Py_DECREF(answer);
+    return yes;
+}
+
+/* 1: PyTorch is plain (no transform or mode is active); *grad: whether gradients are recorded. */
+static int torch_plain(int *grad)
+{
+    Py_ssize_t count = PyTuple_Size(torch_modes);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        if (says_yes(PyTuple_GetItem(torch_modes, i), NULL) != 0) {
+            return 0;
+        }
+    }
+    *grad = says_yes(torch_grad_enabled, NULL);
+    return *grad >= 0;
+}
+
+static int torch_open(ts_view *view, PyObject *object, int grad)
+{
+    memset(view, 0, offsetof(ts_view, extents));
+    PyObject *answer = PyObject_GetAttr(object, name_is_sparse);
+    int special = answer != NULL ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    if (special == 0 && grad) {
+        answer = PyObject_GetAttr(object, name_requires_grad);
+        special = answer != NULL ? PyObject_IsTrue(answer) : -1;
+        Py_XDECREF(answer);
+    }
+    if (special == 0) {
+        special = says_yes(torch_is_neg, object);
+    }
+    dl_tensor tensor;
+    if (special != 0 || torch_table->tensor_from_object(object, &tensor) != 0) {
+        return -1;
+    }
+    if (tensor.dtype.code == DL_COMPLEX && says_yes(torch_is_conj, object) != 0) {
+        return -1;
+    }
+    return ts_view_from_dl(view, &tensor, "operand");
+}
+
+static PyObject *torch_run(entry *slot, tensum_run_arguments *run)
+{
+    int64_t compact[TS_VIEW_RANK * OPERANDS + 1];
+    ts_program *program = slot->program;
+    dl_tensor prototype = {NULL, {slot->device.kind == TENSUM_CUDA ? DL_CUDA : DL_CPU, slot->device.index},
+                           program->output_rank, {0, 0, 0}, (int64_t *)program->output_extents, NULL, 0};
+    (void)ts_dtype_to_dl(slot->dtype, &prototype.dtype);
+    int64_t stride = 1;
+    for (int32_t i = program->output_rank - 1; i >= 0; --i) {
+        compact[i] = stride;
+        stride *= program->output_extents[i] > 1 ? program->output_extents[i] : 1;
+    }
+    prototype.strides = compact;
+    void *stream = NULL;
+    if (slot->device.kind == TENSUM_CUDA && torch_table->current_stream(DL_CUDA, slot->device.index, &stream) != 0) {
+        return NULL;
+    }
+    dl_managed_versioned *managed = ts_exchange_allocate(torch_table, prototype);
+    if (managed == NULL) {
+        return NULL;
+    }
+    tensum_tensor output = {(char *)managed->tensor.data + managed->tensor.byte_offset, slot->dtype, program->output_rank,
+                            program->output_extents, managed->tensor.strides, slot->device};
+    run->output = &output;
+    run->stream = stream;
+    Py_INCREF(program); /* another thread may replace the entry while the GIL is away */
+    tensum_status status = ts_program_run(program, run, NULL, torch_table);
+    Py_DECREF(program);
+    if (status != TENSUM_OK) {
+        managed->deleter(managed);
+        return ts_raise(status);
+    }
+    void *result = NULL;
+    if (torch_table->managed_to_object(managed, &result) != 0) {
+        return NULL;
+    }
+    return result;
+}
+
+static PyObject *numpy_run(entry *slot, tensum_run_arguments *run, PyObject *out)
+{
+    PyObject *result = out;
+    if (out != NULL) {
+        Py_INCREF(out);
+    } else {
+        result = PyObject_Call(numpy_empty, slot->empty_arguments, NULL);
+    }
+    ts_view view;
+    if (result == NULL || ts_view_open_buffer(&view, result, true) < 0) {
+        Py_XDECREF(result);
+        return NULL;
+    }
+    ts_program *program = slot->program;
+    run->output = &view.tensor;
+    Py_INCREF(program);
+    tensum_status status = ts_program_run(program, run, NULL, NULL);
+    Py_DECREF(program);
+    ts_view_close(&view);
+    if (status != TENSUM_OK) {
+        Py_DECREF(result);
+        return ts_raise(status);
+    }
+    return result;
+}
+
+static PyObject *call_fallback(PyObject *const *arguments, Py_ssize_t count, PyObject *names)
+{
+    PyErr_Clear();
+    PyObject *tuple = PyTuple_New(count), *keywords = NULL, *result = NULL;
+    for (Py_ssize_t i = 0; tuple != NULL && i < count; ++i) {
+        Py_INCREF(arguments[i]);
+        PyTuple_SetItem(tuple, i, arguments[i]);
+    }
+    Py_ssize_t name_count = names != NULL ? PyTuple_Size(names) : 0;
+    if (name_count > 0) {
+        keywords = PyDict_New();
+        for (Py_ssize_t i = 0; keywords != NULL && i < name_count; ++i) {
+            if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), arguments[count + i]) < 0) {
+                Py_CLEAR(keywords);
+            }
+        }
+    }
+    if (tuple != NULL && (name_count == 0 || keywords != NULL)) {
+        result = PyObject_Call(fallback, tuple, keywords);
+    }
+    Py_XDECREF(tuple);
+    Py_XDECREF(keywords);
+    return result;
+}
+
+PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
+{
+    (void)module;
+    Py_ssize_t operand_count = count - 1;
+    if (operand_count < 1 || operand_count > OPERANDS || !PyUnicode_CheckExact(arguments[0])) {
+        return call_fallback(arguments, count, names);
+    }
+    PyTypeObject *type = Py_TYPE(arguments[1]);
+    int library = type == numpy_type ? LIBRARY_NUMPY : 0, grad = 0;
+    if (torch_type != NULL && (type == torch_type || type == torch_parameter)) {
+        library = torch_plain(&grad) ? LIBRARY_TORCH : 0;
+    }
+    if (library == 0) {
+        return call_fallback(arguments, count, names);
+    }
+    tensum_semiring semiring = TENSUM_SUM_PRODUCT;
+    PyObject *out = NULL;
+    Py_ssize_t name_count = names != NULL ? PyTuple_Size(names) : 0;
+    for (Py_ssize_t i = 0; i < name_count; ++i) {
+        PyObject *name = PyTuple_GetItem(names, i), *value = arguments[count + i];
+        if (name == name_semiring || PyUnicode_Compare(name, name_semiring) == 0) {
+            if (ts_parse_semiring(value, &semiring) < 0) {
+                return NULL;
+            }
+        } else if (library == LIBRARY_NUMPY && (name == name_out || PyUnicode_Compare(name, name_out) == 0) &&
+                   Py_TYPE(value) == numpy_type) {
+            out = value;
+        } else {
+            return call_fallback(arguments, count, names);
+        }
+    }
+    ts_view views[OPERANDS];
+    tensum_tensor tensors[OPERANDS];
+    Py_ssize_t opened = 0;
+    bool usual = true;
+    for (; usual && opened < operand_count; ++opened) {
+        PyObject *object = arguments[opened + 1];
+        ts_view *view = &views[opened];
+        type = Py_TYPE(object);
+        if (library == LIBRARY_NUMPY ? type != numpy_type || ts_view_open_buffer(view, object, false) < 0
+                                     : (type != torch_type && type != torch_parameter) || torch_open(view, object, grad) < 0) {
+            usual = false;
+            break;
+        }
+        tensors[opened] = view->tensor;
+        const tensum_tensor *first = &views[0].tensor;
+        usual = view->tensor.rank <= TS_VIEW_RANK && view->tensor.dtype == first->dtype &&
+                view->tensor.device.kind == first->device.kind && view->tensor.device.index == first->device.index;
+    }
+    PyObject *result = NULL;
+    entry *slot = NULL;
+    if (usual && (slot = look_up(arguments[0], semiring, library, views, operand_count)) != NULL) {
+        if (slot->program->output_rank > TS_VIEW_RANK * OPERANDS) {
+            usual = false;
+        } else {
+            tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+            run.inputs = tensors;
+            result = library == LIBRARY_NUMPY ? numpy_run(slot, &run, out) : torch_run(slot, &run);
+        }
+    }
+    for (Py_ssize_t i = 0; i < opened; ++i) {
+        ts_view_close(&views[i]);
+    }
+    return usual ? result : call_fallback(arguments, count, names);
+}
+
+/* ---- configuration ---- */
+
+static void set_object(PyObject **slot, PyObject *value)
+{
+    PyObject *old = *slot;
+    Py_INCREF(value);
+    *slot = value;
+    Py_XDECREF(old);
+}
+
+/* einsum_configure(library, *objects): "fallback" callable; "numpy" ndarray, empty, dtypes;
+ * "torch" Tensor, Parameter, is_grad_enabled, is_neg, is_conj, modes */
+PyObject *ts_einsum_configure(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    const char *what = PyTuple_Size(arguments) > 0 ? PyUnicode_AsUTF8AndSize(PyTuple_GetItem(arguments, 0), NULL) : NULL;
+    PyObject *name, *type, *parameter, *first, *second, *third, *fourth;
+    if (what != NULL && strcmp(what, "fallback") == 0 && PyArg_ParseTuple(arguments, "OO", &name, &first)) {
+        set_object(&fallback, first);
+    } else if (what != NULL && strcmp(what, "numpy") == 0 &&
+               PyArg_ParseTuple(arguments, "OOOO!", &name, &type, &first, &PyTuple_Type, &second)) {
+        set_object((PyObject **)&numpy_type, type);
+        set_object(&numpy_empty, first);
+        set_object(&numpy_dtypes, second);
+    } else if (what != NULL && strcmp(what, "torch") == 0 &&
+               PyArg_ParseTuple(arguments, "OOOOOOO!", &name, &type, &parameter, &first, &second, &third, &PyTuple_Type,
+                                &fourth)) {
+        torch_table = ts_exchange_of((PyTypeObject *)type);
+        if (torch_table != NULL && torch_table->tensor_from_object != NULL) {
+            set_object((PyObject **)&torch_parameter, parameter);
+            set_object(&torch_grad_enabled, first);
+            set_object(&torch_is_neg, second);
+            set_object(&torch_is_conj, third);
+            set_object(&torch_modes, fourth);
+            set_object((PyObject **)&torch_type, type);
+        }
+    } else {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "unknown configuration");
+        }
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *ts_einsum_cache_clear(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    for (int i = 0; i < SETS; ++i) {
+        for (int j = 0; j < WAYS; ++j) {
+            entry_clear(&cache[i][j]);
+        }
+    }
+    hits = misses = 0;
+    Py_RETURN_NONE;
+}
+
+PyObject *ts_einsum_cache_info(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    int size = 0;
+    for (int i = 0; i < SETS; ++i) {
+        for (int j = 0; j < WAYS; ++j) {
+            size += cache[i][j].expression != NULL;
+        }
+    }
+    return Py_BuildValue("{s:K,s:K,s:i,s:i}", "hits", (unsigned long long)hits, "misses", (unsigned long long)misses, "size",
+                         size, "capacity", (int)(SETS * WAYS));
+}
+
+int ts_einsum_register(PyObject *module)
+{
+    (void)module;
+    name_semiring = PyUnicode_InternFromString("semiring");
+    name_out = PyUnicode_InternFromString("out");
+    name_requires_grad = PyUnicode_InternFromString("requires_grad");
+    name_is_sparse = PyUnicode_InternFromString("is_sparse");
+    return name_semiring == NULL || name_out == NULL || name_requires_grad == NULL || name_is_sparse == NULL ? -1 : 0;
+}

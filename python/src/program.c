@@ -1,0 +1,425 @@
+/* Programs: compiled plans with a few idle workspaces, and the one place where the library is run. */
+#include "core.h"
+
+PyTypeObject *ts_program_type;
+
+/* ---- the context ---- */
+
+static tensum_context *context;
+static int32_t thread_count; /* 0: the library decides */
+
+tensum_context *ts_context(void)
+{
+    if (context == NULL) {
+        tensum_context_options options = TENSUM_CONTEXT_OPTIONS_INIT;
+        options.threads = thread_count;
+        tensum_status status = tensum_context_create(&options, &context);
+        if (status != TENSUM_OK) {
+            context = NULL;
+            ts_raise(status);
+        }
+    }
+    return context;
+}
+
+/* set_threads(n): programs made from now on use n threads. */
+PyObject *ts_set_threads(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    int threads;
+    if (!PyArg_ParseTuple(arguments, "i", &threads)) {
+        return NULL;
+    }
+    if (threads < 0) {
+        PyErr_SetString(PyExc_ValueError, "threads: expected a positive number, or 0 for all");
+        return NULL;
+    }
+    thread_count = threads;
+    tensum_context_release(context);
+    context = NULL;
+    return ts_context() != NULL ? PyLong_FromLong(tensum_context_threads(context)) : NULL;
+}
+
+/* ---- progress and Ctrl-C ---- */
+
+int ts_progress_call(void *user, const char *stage, double done)
+{
+    ts_progress *progress = user;
+    PyEval_RestoreThread(progress->thread);
+    if (PyErr_CheckSignals() < 0) {
+        progress->raised = true;
+    } else if (progress->callback != NULL) {
+        PyObject *result = PyObject_CallFunction(progress->callback, "sd", stage, done);
+        progress->raised = result == NULL;
+        Py_XDECREF(result);
+    }
+    progress->thread = PyEval_SaveThread();
+    return progress->raised;
+}
+
+/* ---- programs ---- */
+
+PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype, unsigned modes,
+                         tensum_device device, int check)
+{
+    tensum_context *shared = ts_context();
+    if (shared == NULL) {
+        return NULL;
+    }
+    tensum_program_options options = TENSUM_PROGRAM_OPTIONS_INIT;
+    options.modes = modes;
+    options.device = device;
+    options.check = check;
+    tensum_program *compiled;
+    tensum_status status = tensum_program_create(plan, shared, &options, &compiled);
+    if (status != TENSUM_OK) {
+        return ts_raise(status);
+    }
+    ts_program *program = PyObject_New(ts_program, ts_program_type);
+    if (program == NULL) {
+        tensum_program_release(compiled);
+        return NULL;
+    }
+    tensum_cost cost = TENSUM_COST_INIT;
+    program->program = compiled;
+    program->network = tensum_plan_network(plan);
+    program->dtype = dtype;
+    program->gradient_dtype = tensum_dtype_gradient(dtype);
+    program->semiring = semiring;
+    program->device = device;
+    program->modes = modes;
+    program->operand_count = tensum_network_operand_count(program->network);
+    program->idle_count = 0;
+    (void)tensum_network_operand(program->network, -1, &program->output_rank, NULL, &program->output_extents);
+    program->small = tensum_plan_cost(plan, &cost) == TENSUM_OK && cost.tc < 11.0 && cost.rw < 11.0;
+    return (PyObject *)program;
+}
+
+/* program_build(plan, semiring, dtype, modes, device, check) */
+PyObject *ts_program_build(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *plan, *semiring_name, *dtype_name, *place;
+    unsigned modes;
+    int check;
+    tensum_semiring semiring;
+    tensum_dtype dtype;
+    tensum_device device;
+    if (!PyArg_ParseTuple(arguments, "O!OOIOp", ts_plan_type, &plan, &semiring_name, &dtype_name, &modes, &place, &check) ||
+        ts_parse_semiring(semiring_name, &semiring) < 0 || ts_parse_dtype(dtype_name, &dtype) < 0 ||
+        ts_parse_device(place, &device) < 0) {
+        return NULL;
+    }
+    return ts_program_new(ts_plan_of(plan), semiring, dtype, modes, device, check);
+}
+
+static void idle_free(struct ts_idle *idle)
+{
+    tensum_workspace_release(idle->workspace);
+    if (idle->memory != NULL && idle->memory->deleter != NULL) {
+        idle->memory->deleter(idle->memory);
+    }
+}
+
+static void program_free(PyObject *self)
+{
+    ts_program *program = (ts_program *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    for (int i = 0; i < program->idle_count; ++i) {
+        idle_free(&program->idle[i]);
+    }
+    tensum_program_release(program->program);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static void set_error(void *unused, const char *kind, const char *message)
+{
+    (void)unused;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyErr_Format(strcmp(kind, "MemoryError") == 0 ? PyExc_MemoryError : PyExc_RuntimeError, "%s", message);
+    PyGILState_Release(state);
+}
+
+dl_managed_versioned *ts_exchange_allocate(const dl_exchange *table, dl_tensor prototype)
+{
+    dl_managed_versioned *managed = NULL;
+    if (table->allocate(&prototype, &managed, NULL, set_error) != 0 || managed == NULL) {
+        if (!PyErr_Occurred()) {
+            PyErr_NoMemory();
+        }
+        return NULL;
+    }
+    return managed;
+}
+
+/* An idle workspace of the same stream, or a new one. */
+static int workspace_take(ts_program *program, void *stream, const dl_exchange *source, struct ts_idle *taken)
+{
+    for (int i = program->idle_count - 1; i >= 0; --i) {
+        if (program->idle[i].stream == stream) {
+            *taken = program->idle[i];
+            program->idle[i] = program->idle[--program->idle_count];
+            return 0;
+        }
+    }
+    tensum_workspace_options options = TENSUM_WORKSPACE_OPTIONS_INIT;
+    *taken = (struct ts_idle){NULL, stream, NULL};
+    options.stream = stream;
+    int64_t bytes = (int64_t)tensum_program_workspace_bytes(program->program);
+    if (source != NULL && program->device.kind == TENSUM_CUDA && bytes > 0) {
+        int64_t stride = 1;
+        dl_tensor prototype = {NULL, {DL_CUDA, program->device.index}, 1, {DL_UINT, 8, 1}, &bytes, &stride, 0};
+        taken->memory = ts_exchange_allocate(source, prototype);
+        if (taken->memory == NULL) {
+            return -1;
+        }
+        options.memory = (char *)taken->memory->tensor.data + taken->memory->tensor.byte_offset;
+    }
+    tensum_status status = tensum_workspace_create(program->program, &options, &taken->workspace);
+    if (status != TENSUM_OK) {
+        taken->workspace = NULL;
+        idle_free(taken);
+        ts_raise(status);
+        return -1;
+    }
+    return 0;
+}
+
+static void workspace_give(ts_program *program, struct ts_idle *taken)
+{
+    int room = (int)(sizeof program->idle / sizeof program->idle[0]);
+    if (program->idle_count == room) {
+        /* Stream-ordered: memory given back is not reused before the run on its stream ends. */
+        idle_free(&program->idle[0]);
+        program->idle[0] = program->idle[--program->idle_count];
+    }
+    program->idle[program->idle_count++] = *taken;
+}
+
+tensum_status ts_program_run(ts_program *program, tensum_run_arguments *arguments, PyObject *callback, const dl_exchange *source)
+{
+    struct ts_idle taken;
+    tensum_status status;
+    if (workspace_take(program, arguments->stream, source, &taken) < 0) {
+        return TENSUM_STATUS_COUNT;
+    }
+    if (program->small && callback == NULL && program->device.kind != TENSUM_CUDA) {
+        status = tensum_run(program->program, taken.workspace, arguments);
+    } else {
+        ts_progress progress = {NULL, callback, false};
+        arguments->progress = ts_progress_call;
+        arguments->progress_user = &progress;
+        progress.thread = PyEval_SaveThread();
+        status = tensum_run(program->program, taken.workspace, arguments);
+        PyEval_RestoreThread(progress.thread);
+        if (progress.raised) {
+            status = TENSUM_STATUS_COUNT;
+        }
+    }
+    workspace_give(program, &taken);
+    return status;
+}
+
+/* ---- run from Python ---- */
+
+typedef struct view_set {
+    Py_ssize_t count;
+    ts_view *views;
+    tensum_tensor *tensors;
+} view_set;
+
+static void set_close(view_set *set)
+{
+    for (Py_ssize_t i = 0; i < set->count; ++i) {
+        ts_view_close(&set->views[i]);
+    }
+    PyMem_Free(set->views);
+    PyMem_Free(set->tensors);
+    memset(set, 0, sizeof *set);
+}
+
+static int set_open(view_set *set, PyObject *objects, uintptr_t stream, const char *kind, bool output)
+{
+    Py_ssize_t count = PySequence_Size(objects);
+    if (count < 0) {
+        return -1;
+    }
+    set->views = PyMem_Calloc((size_t)count + 1, sizeof *set->views);
+    set->tensors = PyMem_Calloc((size_t)count + 1, sizeof *set->tensors);
+    if (set->views == NULL || set->tensors == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject *object = PySequence_GetItem(objects, i);
+        char what[48];
+        PyOS_snprintf(what, sizeof what, "%s %lld", kind, (long long)i);
+        set->count = i + 1;
+        int result = object == NULL ? -1 : object == Py_None && output ? 0 : ts_view_open(&set->views[i], object, stream, what);
+        if (result == 0 && output && set->views[i].read_only) {
+            PyErr_Format(PyExc_ValueError, "%s is read-only", what);
+            result = -1;
+        }
+        Py_XDECREF(object);
+        if (result < 0) {
+            return -1;
+        }
+        set->tensors[i] = set->views[i].tensor;
+    }
+    return 0;
+}
+
+/* One view, or none for None. Returns 1 if there is one, 0 if not, -1 with an error set. */
+static int open_one(ts_view *view, PyObject *object, uintptr_t stream, const char *what, bool output)
+{
+    memset(view, 0, offsetof(ts_view, extents));
+    if (object == Py_None) {
+        return 0;
+    }
+    if (ts_view_open(view, object, stream, what) < 0) {
+        return -1;
+    }
+    if (output && view->read_only) {
+        PyErr_Format(PyExc_ValueError, "%s is read-only", what);
+        return -1;
+    }
+    return 1;
+}
+
+/* The integers of a decode: an int64 array, compact, of exactly `count` elements. */
+static int64_t *integers_of(ts_view *view, int64_t count, const char *what)
+{
+    int64_t elements = 1;
+    bool compact = true;
+    for (int32_t i = view->tensor.rank - 1; i >= 0; --i) {
+        compact &= view->tensor.extents[i] <= 1 || view->tensor.strides[i] == elements;
+        elements *= view->tensor.extents[i];
+    }
+    if (view->tensor.dtype != TENSUM_I64 || !compact || (count >= 0 && elements != count) ||
+        view->tensor.device.kind == TENSUM_CUDA) {
+        PyErr_Format(PyExc_ValueError, "%s: expected a compact int64 host array", what);
+        return NULL;
+    }
+    return view->tensor.data;
+}
+
+/* run(inputs, output=None, winners=None, cotangent=None, gradients=None, positions=None, assignments=None, slice_first=0,
+ *     slice_count=-1, accumulate=False, stream=0, progress=None, memory=None, tolerate=False) -> status name */
+static PyObject *program_run(PyObject *self, PyObject *positional, PyObject *keywords)
+{
+    static char *names[] = {"inputs", "output", "winners", "cotangent", "gradients", "positions", "assignments", "slice_first",
+                            "slice_count", "accumulate", "stream", "progress", "memory", "tolerate", NULL};
+    ts_program *program = (ts_program *)self;
+    PyObject *inputs, *output = Py_None, *winners = Py_None, *cotangent = Py_None, *gradients = Py_None, *positions = Py_None;
+    PyObject *assignments = Py_None, *progress = Py_None, *memory = Py_None;
+    long long slice_first = 0, slice_count = -1;
+    int accumulate = 0, tolerate = 0;
+    unsigned long long stream_number = 0;
+    if (!PyArg_ParseTupleAndKeywords(positional, keywords, "O|OOOOOOLLpKOOp", names, &inputs, &output, &winners, &cotangent,
+                                     &gradients, &positions, &assignments, &slice_first, &slice_count, &accumulate,
+                                     &stream_number, &progress, &memory, &tolerate)) {
+        return NULL;
+    }
+    uintptr_t stream = (uintptr_t)stream_number;
+    view_set in = {0, NULL, NULL}, slopes = {0, NULL, NULL};
+    ts_view value, winner, seed, position, assignment;
+    ts_view *single[] = {&value, &winner, &seed, &position, &assignment};
+    for (size_t i = 0; i < sizeof single / sizeof single[0]; ++i) {
+        memset(single[i], 0, offsetof(ts_view, extents));
+    }
+    PyObject *result = NULL;
+    tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+    int has_value, has_winner, has_seed, has_position, has_assignment;
+    if (set_open(&in, inputs, stream, "operand", false) < 0) {
+        goto done;
+    }
+    if (in.count != program->operand_count) {
+        PyErr_Format(PyExc_ValueError, "expected %lld operands, got %zd", (long long)program->operand_count, in.count);
+        goto done;
+    }
+    if ((has_value = open_one(&value, output, stream, "out", true)) < 0 ||
+        (has_winner = open_one(&winner, winners, stream, "winners", true)) < 0 ||
+        (has_seed = open_one(&seed, cotangent, stream, "cotangent", false)) < 0 ||
+        (has_position = open_one(&position, positions, stream, "positions", false)) < 0 ||
+        (has_assignment = open_one(&assignment, assignments, stream, "assignments", true)) < 0 ||
+        (gradients != Py_None && set_open(&slopes, gradients, stream, "gradient", true) < 0)) {
+        goto done;
+    }
+    if (gradients != Py_None && slopes.count != program->operand_count) {
+        PyErr_Format(PyExc_ValueError, "expected %lld gradients, got %zd", (long long)program->operand_count, slopes.count);
+        goto done;
+    }
+    run.inputs = in.tensors;
+    run.output = has_value ? &value.tensor : NULL;
+    run.winners = has_winner ? &winner.tensor : NULL;
+    run.cotangent = has_seed ? &seed.tensor : NULL;
+    run.gradients = gradients != Py_None ? slopes.tensors : NULL;
+    if (has_assignment) {
+        int64_t labels = tensum_network_label_count(program->network);
+        run.assignments = integers_of(&assignment, -1, "assignments");
+        if (run.assignments == NULL) {
+            goto done;
+        }
+        run.position_count = assignment.tensor.rank > 0 ? assignment.tensor.extents[0] : 0;
+        if (assignment.tensor.rank != 2 || assignment.tensor.extents[1] != labels) {
+            PyErr_Format(PyExc_ValueError, "assignments: expected shape (positions, %lld)", (long long)labels);
+            goto done;
+        }
+        if (has_position) {
+            run.positions = integers_of(&position, run.position_count, "positions");
+            if (run.positions == NULL) {
+                goto done;
+            }
+        }
+    }
+    run.slice_first = slice_first;
+    run.slice_count = slice_count;
+    run.accumulate = accumulate;
+    run.stream = (void *)stream;
+    tensum_status status = ts_program_run(program, &run, progress == Py_None ? NULL : progress,
+                                          PyType_Check(memory) ? ts_exchange_of((PyTypeObject *)memory) : NULL);
+    if (status != TENSUM_OK &&
+        !(tolerate && (status == TENSUM_STATUS_INFEASIBLE || status == TENSUM_STATUS_NOT_A_NUMBER))) {
+        ts_raise(status);
+        goto done;
+    }
+    result = PyUnicode_FromString(tensum_status_name(status));
+done:
+    set_close(&in);
+    set_close(&slopes);
+    for (size_t i = 0; i < sizeof single / sizeof single[0]; ++i) {
+        ts_view_close(single[i]);
+    }
+    return result;
+}
+
+static PyObject *get_workspace_bytes(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromSize_t(tensum_program_workspace_bytes(((ts_program *)self)->program));
+}
+static PyObject *get_output_shape(PyObject *self, void *unused)
+{
+    (void)unused;
+    return ts_integer_tuple(((ts_program *)self)->output_extents, ((ts_program *)self)->output_rank);
+}
+
+int ts_program_register(PyObject *module)
+{
+    static PyMethodDef methods[] = {
+        {"run", (PyCFunction)(void (*)(void))program_run, METH_VARARGS | METH_KEYWORDS, "run on arrays"},
+        {NULL, NULL, 0, NULL},
+    };
+    static PyGetSetDef members[] = {
+        {"workspace_bytes", get_workspace_bytes, NULL, "bytes one run takes", NULL},
+        {"output_shape", get_output_shape, NULL, "extents of the output", NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    PyType_Slot slots[] = {
+        {Py_tp_dealloc, (void *)program_free}, {Py_tp_methods, methods}, {Py_tp_getset, members}, {0, NULL}};
+    PyType_Spec spec = {"tensum._core.Program", sizeof(ts_program), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+    ts_program_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    return ts_program_type == NULL ? -1 : PyModule_AddObjectRef(module, "Program", (PyObject *)ts_program_type);
+}
