@@ -86,7 +86,7 @@ static ts_array *array_new(const tensum_tensor *tensor, bool read_only)
     size_t rank = (size_t)tensor->rank;
     array->extents = PyMem_Malloc(sizeof(int64_t) * 3 * (rank + 1));
     if (array->extents == NULL) {
-        Py_DECREF(array);
+        Py_DECREF((PyObject *)array);
         PyErr_NoMemory();
         return NULL;
     }
@@ -102,26 +102,35 @@ static ts_array *array_new(const tensum_tensor *tensor, bool read_only)
     return array;
 }
 
-/* empty(shape, dtype, device, memory=None): compact. Without `memory` (an integer address and the object that owns it)
- * on the host. */
+/* array_empty(shape, dtype, device, address=0, owner=None, stream=0, strides=None, read_only=False): without an owner, new
+ * compact memory on the host; with one, a view of the owner's memory. */
 PyObject *ts_array_empty(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *shape, *name, *place, *owner = Py_None;
+    PyObject *shape, *name, *place, *owner = Py_None, *steps = Py_None, *result = NULL;
     unsigned long long address = 0, stream = 0;
-    if (!PyArg_ParseTuple(arguments, "OOO|KOK", &shape, &name, &place, &address, &owner, &stream)) {
+    int read_only = 0;
+    if (!PyArg_ParseTuple(arguments, "OOO|KOKOp", &shape, &name, &place, &address, &owner, &stream, &steps, &read_only)) {
         return NULL;
     }
     tensum_tensor tensor = {NULL, TENSUM_F32, 0, NULL, NULL, {TENSUM_CPU, 0}};
-    Py_ssize_t rank = 0;
+    Py_ssize_t rank = 0, stride_count = 0;
     if (ts_parse_dtype(name, &tensor.dtype) < 0 || ts_parse_device(place, &tensor.device) < 0) {
         return NULL;
     }
-    int64_t *extents = ts_parse_integers(shape, "shape", &rank);
+    int64_t *strides = NULL, *extents = ts_parse_integers(shape, "shape", &rank);
     if (extents == NULL) {
         return NULL;
     }
-    PyObject *result = NULL;
+    if (steps != Py_None) {
+        strides = ts_parse_integers(steps, "strides", &stride_count);
+        if (strides == NULL || stride_count != rank || owner == Py_None) {
+            if (!PyErr_Occurred()) {
+                PyErr_Format(PyExc_ValueError, "strides: expected %zd and an owner", rank);
+            }
+            goto done;
+        }
+    }
     int64_t bytes = (int64_t)tensum_dtype_bytes(tensor.dtype);
     for (Py_ssize_t i = 0; i < rank; ++i) {
         if (extents[i] < 0 || __builtin_mul_overflow(bytes, extents[i], &bytes)) {
@@ -156,7 +165,8 @@ PyObject *ts_array_empty(PyObject *module, PyObject *arguments)
     if (block != NULL) {
         tensor.rank = (int32_t)rank;
         tensor.extents = extents;
-        ts_array *array = array_new(&tensor, false);
+        tensor.strides = strides;
+        ts_array *array = array_new(&tensor, read_only != 0);
         if (array == NULL) {
             block_release(block);
         } else {
@@ -167,6 +177,7 @@ PyObject *ts_array_empty(PyObject *module, PyObject *arguments)
     }
 done:
     PyMem_Free(extents);
+    PyMem_Free(strides);
     return result;
 }
 
@@ -219,7 +230,7 @@ PyObject *ts_array_from(PyObject *module, PyObject *arguments)
     }
     ts_view_close(&view);
     if (array->block == NULL) {
-        Py_DECREF(array);
+        Py_DECREF((PyObject *)array);
         return NULL;
     }
     return (PyObject *)array;

@@ -138,7 +138,7 @@ static entry *look_up(PyObject *expression, tensum_semiring semiring, int librar
     }
     if (kept == NULL || (library == LIBRARY_NUMPY && arguments == NULL)) {
         PyMem_Free(kept);
-        Py_DECREF(program);
+        Py_DECREF((PyObject *)program);
         if (!PyErr_Occurred()) {
             PyErr_NoMemory();
         }
@@ -227,9 +227,9 @@ static PyObject *torch_run(entry *slot, tensum_run_arguments *run)
                             program->output_extents, managed->tensor.strides, slot->device};
     run->output = &output;
     run->stream = stream;
-    Py_INCREF(program); /* another thread may replace the entry while the GIL is away */
+    Py_INCREF((PyObject *)program); /* another thread may replace the entry while the GIL is away */
     tensum_status status = ts_program_run(program, run, NULL, torch_table);
-    Py_DECREF(program);
+    Py_DECREF((PyObject *)program);
     if (status != TENSUM_OK) {
         managed->deleter(managed);
         return ts_raise(status);
@@ -256,9 +256,9 @@ static PyObject *numpy_run(entry *slot, tensum_run_arguments *run, PyObject *out
     }
     ts_program *program = slot->program;
     run->output = &view.tensor;
-    Py_INCREF(program);
+    Py_INCREF((PyObject *)program);
     tensum_status status = ts_program_run(program, run, NULL, NULL);
-    Py_DECREF(program);
+    Py_DECREF((PyObject *)program);
     ts_view_close(&view);
     if (status != TENSUM_OK) {
         Py_DECREF(result);

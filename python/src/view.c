@@ -167,9 +167,9 @@ const dl_exchange *ts_exchange_of(PyTypeObject *type)
         header = NULL;
     }
     /* The table is static in its library; the reference keeps the type's address from being reused. */
-    Py_INCREF(type);
+    Py_INCREF((PyObject *)type);
     unsigned slot = next++ % (unsigned)(sizeof cache / sizeof cache[0]);
-    Py_XDECREF(cache[slot].type);
+    Py_XDECREF((PyObject *)cache[slot].type);
     cache[slot].type = type;
     cache[slot].table = (const dl_exchange *)header;
     return cache[slot].table;

@@ -1,0 +1,201 @@
+"""einsum, matmul, contract_path, and what there is to know."""
+
+from . import _core
+from ._libraries import Operands, dtype_name, library_of
+from ._network import Structure, interleaved
+from ._plan import Compiled, Cost, compiled, find_tree, progress_of
+
+# Set by tensum._torch: is PyTorch tracing us (torch.compile, torch.export)?
+_tracing = None
+_traced_einsum = None
+
+
+def einsum(*operands, **options):
+    """einsum(expression, *arrays, semiring="sum_product", out=None, optimize="auto", memory_limit=None, dtype=None,
+    sizes=None, check=True, progress=None)
+
+    Contract arrays over a semiring, by NumPy's and PyTorch's rules; also in NumPy's interleaved form
+    `einsum(a, [0, 1], b, [1, 2], [0, 2])`, where labels may be anything hashable.
+
+    The result is an array of the library of the first operand, on its device. `sizes` gives extents of labels that occur in
+    the output only; `memory_limit` bounds the bytes of intermediates; `dtype` casts the operands, and nothing else does.
+    """
+    if _tracing is not None and _tracing():
+        return _traced_einsum(*operands, **options)
+    return _core.einsum(*operands, **options)
+
+
+def _einsum(
+    *operands,
+    semiring="sum_product",
+    out=None,
+    optimize="auto",
+    memory_limit=None,
+    dtype=None,
+    sizes=None,
+    check=True,
+    progress=None,
+):
+    """Everything that the fast path in C leaves."""
+    if not operands:
+        raise TypeError("einsum: expected an expression and arrays")
+    if isinstance(operands[0], str):
+        arrays, structure = operands[1:], Structure(operands[0], sizes=sizes)
+    else:
+        if len(operands) < 2:
+            raise TypeError("einsum: expected an expression, or arrays followed by their labels")
+        arrays, terms, output = interleaved(operands)
+        structure = Structure(operands=terms, output=output, sizes=sizes)
+    semiring = _core.semiring_info(semiring)[0]
+    wanted = None if dtype is None else dtype_name(dtype)
+    # Configures the fast path for the libraries in use.
+    for array in arrays:
+        if library_of(array).name == "torch":
+            from ._torch import einsum as torch_einsum
+
+            return torch_einsum(structure, arrays, semiring, out, optimize, memory_limit, wanted, check, progress)
+    found = Operands(arrays, wanted)
+    if not arrays and wanted is not None:
+        found.dtype = wanted
+    made = compiled(structure, found.shapes, semiring, found.dtype, optimize, memory_limit, check)
+    return made.value(found, out, progress_of(progress))
+
+
+_core.einsum_configure("fallback", _einsum)
+
+
+def matmul_expression(left_rank, right_rank):
+    """The expression of NumPy's matmul for two ranks."""
+    if left_rank == 0 or right_rank == 0:
+        raise ValueError(f"matmul: operand {0 if left_rank == 0 else 1} has no axes")
+    if left_rank == 1 and right_rank == 1:
+        return "k,k->"
+    if left_rank == 1:
+        return "k,...kj->...j"
+    if right_rank == 1:
+        return "...ik,k->...i"
+    return "...ik,...kj->...ij"
+
+
+def matmul(a, b, semiring="sum_product", winners=False, out=None):
+    """Product of matrices (of stacks of them, of vectors) as NumPy's matmul, over a semiring.
+
+    With `winners` also the positions of the sum that were selected: (value, winners); the first of equals wins. `winners` is
+    True or "int64" for 64-bit, "int32" for 32-bit positions.
+    """
+    expression = matmul_expression(len(a.shape), len(b.shape))
+    if not winners:
+        return einsum(expression, a, b, semiring=semiring) if out is None else einsum(expression, a, b, semiring=semiring, out=out)
+    kind = "i64" if winners is True else dtype_name(winners)
+    if kind not in ("i32", "i64"):
+        raise TypeError(f"winners: expected True, 'int64' or 'int32', got {winners!r}")
+    if library_of(a).name == "torch":
+        from ._torch import matmul_winners
+
+        return matmul_winners(expression, a, b, semiring, kind, out)
+    found = Operands([a, b])
+    made = compiled(Structure(expression), found.shapes, _core.semiring_info(semiring)[0], found.dtype)
+    return made.winners(found, kind, out)
+
+
+class PathInfo:
+    """What contract_path found: `cost`, `path`, `sliced`, and a table for people."""
+
+    def __init__(self, made, path):
+        self.cost = Cost(**made.plan.cost())
+        self.path = path
+        self.sliced = [made.names.get(label, label) for label in made.plan.tree.slices]
+        self._steps = [made.plan.step(index) for index in range(self.cost.steps)]
+        self._names = made.names
+
+    def __str__(self):
+        cost = self.cost
+        lines = [
+            f"log2 pairs {cost.tc:.3f}, largest {cost.sc:.3f}, read and written {cost.rw:.3f}; {cost.slices} slice(s)",
+            f"intermediates: {cost.peak_bytes_value} bytes",
+            f"{'step':>5} {'operands':>14} {'result':>8}  {'log2 pairs':>10} {'log2 size':>10}  labels",
+        ]
+        for index, (a, b, result, labels, pairs, elements) in enumerate(self._steps):
+            names = "".join(f"{self._names.get(label, label)}" for label in labels)
+            pair = f"{a}" if b < 0 else f"{a}, {b}"
+            lines.append(f"{index:>5} {pair:>14} {result:>8}  {pairs:>10.2f} {elements:>10.2f}  {names}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def contract_path(*operands, optimize="auto", memory_limit=None, sizes=None, semiring="sum_product", dtype=None, seed=0,
+                  work=None, time_limit=None, minimize=None, progress=None):
+    """A contraction order: (path, info). The path is a list of positions, as NumPy and opt_einsum write it.
+
+    Operands are arrays or shapes. Over any semiring the order is found in the same way; `dtype` (of the first array, else f64)
+    counts for memory.
+    """
+    if not operands:
+        raise TypeError("contract_path: expected an expression and arrays or shapes")
+    if isinstance(operands[0], str):
+        items, structure = operands[1:], Structure(operands[0], sizes=sizes)
+    else:
+        items, terms, output = interleaved(operands)
+        structure = Structure(operands=terms, output=output, sizes=sizes)
+    shapes = tuple(
+        tuple(int(extent) for extent in (item if isinstance(item, (tuple, list)) else item.shape)) for item in items
+    )
+    if dtype is None:
+        arrays = [item for item in items if not isinstance(item, (tuple, list))]
+        name = dtype_name(arrays[0].dtype) if arrays else "f64"
+    else:
+        name = dtype_name(dtype)
+    network, names = structure.build(shapes)
+    tree = find_tree(network, optimize, dtype=name, memory_limit=memory_limit, seed=seed, work=work, time_limit=time_limit,
+                     minimize=minimize, progress=progress_of(progress))
+    made = Compiled(network, names, tree, _core.semiring_info(semiring)[0], name, memory_limit)
+    path = [tuple(step) for step in tree.path()]
+    return path, PathInfo(made, path)
+
+
+def asarray(array):
+    """The array as a `tensum.Array`, without a copy."""
+    return _core.array_from(array)
+
+
+def semirings():
+    """{name: one line about it}."""
+    return {name: _core.semiring_info(name)[2] for name in _core.semirings()}
+
+
+def dtypes():
+    """Names of the dtypes."""
+    return list(_core.dtypes())
+
+
+def methods():
+    """Names of the optimizers that `optimize` takes."""
+    return list(_core.order_methods())
+
+
+def supports(semiring, dtype):
+    """What a semiring can do for a dtype: a set out of "value", "winners", "gradient", "decode"."""
+    bits = _core.supports(semiring, dtype_name(dtype))
+    return {
+        name
+        for name, bit in (("value", _core.VALUE), ("winners", _core.WINNERS), ("gradient", _core.GRADIENT), ("decode", _core.DECODE))
+        if bits & bit
+    }
+
+
+def set_threads(count):
+    """Use `count` threads (0: all that the process may use) in programs made from now on. Returns their number."""
+    _core.cache_clear()
+    from ._plan import cache
+
+    cache.entries.clear()
+    return _core.set_threads(count)
+
+
+def info():
+    """Version, devices and kernels, as a dictionary."""
+    devices = {"cpu": _core.device_info("cpu")}
+    for index in range(_core.device_count("cuda")):
+        devices[f"cuda:{index}"] = _core.device_info(f"cuda:{index}")
+    return {"version": _core.version(), "devices": devices, "semirings": list(_core.semirings()), "dtypes": list(_core.dtypes())}

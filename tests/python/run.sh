@@ -1,0 +1,68 @@
+#!/bin/sh
+# Install the package from this checkout into a virtual environment and run its tests.
+#
+#   tests/python/run.sh FOLDER [python|gpu] [PYTEST OPTIONS...]
+#
+# FOLDER keeps the environment and the build between runs. What other libraries cannot be installed is skipped, with a
+# reason, by the tests that need it. PYTHON names the interpreter (python3).
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+folder=${1:-$root/build/python}
+kind=${2:-python}
+[ $# -gt 2 ] && shift 2 || shift $#
+python=${PYTHON:-python3}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+venv=$folder/venv
+
+give_up() {
+    echo "the Python tests are skipped: $1"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+}
+
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || give_up "$python is not Python 3.11 or later"
+header=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h
+[ -f "$header" ] || give_up "$header is missing (Debian: python3-dev)"
+
+# The GPU tests use the libraries that the machine has; the others use exactly what is installed here.
+options=
+[ "$kind" = gpu ] && options=--system-site-packages
+if [ ! -x "$venv/bin/python" ]; then
+    rm -rf "$venv"
+    # shellcheck disable=SC2086
+    "$python" -m venv $options "$venv" || give_up "no virtual environment can be made (Debian: python3-venv)"
+fi
+pip="$venv/bin/python -m pip --disable-pip-version-check --quiet --no-input"
+has() { "$venv/bin/python" -c "import $1" >/dev/null 2>&1; }
+
+# install SECONDS MODULE REQUIREMENT
+install() {
+    has "$2" && return 0
+    # shellcheck disable=SC2086
+    timeout "$1" $pip install --retries 1 --timeout 20 "$3" >"$folder/pip.log" 2>&1 || echo "not installed: $3 ($(tail -n 1 "$folder/pip.log"))"
+    has "$2"
+}
+install 300 numpy "numpy>=2" && install 120 pytest pytest && install 120 scikit_build_core scikit-build-core ||
+    give_up "NumPy, pytest and scikit-build-core could not be installed"
+install 120 hypothesis hypothesis
+if [ "$kind" = python ]; then
+    install 600 torch "torch==2.13.0"
+    install 300 jax jax
+    install 60 opt_einsum opt_einsum
+    install 60 cotengra cotengra
+    install 300 sklearn scikit-learn
+    install 60 tqdm tqdm
+fi
+
+# shellcheck disable=SC2086
+if ! CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-2} timeout 900 $pip install --no-build-isolation --no-deps --force-reinstall \
+    --config-settings=build-dir="$folder/build" "$root" >"$folder/install.log" 2>&1; then
+    tail -n 60 "$folder/install.log"
+    echo "the package could not be built and installed (whole log: $folder/install.log)"
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+marker="not gpu"
+[ "$kind" = gpu ] && marker=gpu
+cd "$folder" && exec "$venv/bin/python" -m pytest -p no:cacheprovider -q -rs -m "$marker" --rootdir "$root" "$@" "$root/tests/python"

@@ -1,0 +1,180 @@
+"""The package itself: import, leaks, fixtures, what is known."""
+
+import gc
+import json
+import pathlib
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+import tensum
+
+from conftest import data_folder
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+
+
+def test_importing_is_light():
+    done = run(
+        "import sys, tensum\n"
+        "heavy = [m for m in ('numpy', 'torch', 'jax', 'cupy', 'scipy', 'tqdm', 'opt_einsum') if m in sys.modules]\n"
+        "print(heavy)"
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_example_of_the_package():
+    import doctest
+
+    assert doctest.testmod(tensum).failed == 0
+
+
+def test_what_is_known():
+    assert "max_plus" in tensum.semirings() and "f32" in tensum.dtypes() and tensum.methods()
+    assert tensum.supports("max_plus", np.float32) == {"value", "winners", "gradient", "decode"}
+    assert tensum.supports("sum_product", "f64") == {"value", "gradient"}
+    assert tensum.supports("or_and", "f64") == set()
+    about = tensum.info()
+    assert about["version"] == tensum.__version__ and about["devices"]["cpu"]["units"] >= 1
+
+
+def test_threads_can_be_set():
+    a = np.arange(16.0).reshape(4, 4)
+    try:
+        assert tensum.set_threads(1) == 1
+        np.testing.assert_array_equal(tensum.einsum("ij,jk->ik", a, a), a @ a)
+        with pytest.raises(ValueError):
+            tensum.set_threads(-1)
+    finally:
+        tensum.set_threads(0)
+
+
+def test_the_stubs_name_what_exists():
+    stub = pathlib.Path(tensum.__file__).with_name("__init__.pyi").read_text()
+    for name in tensum.__all__:
+        assert f"def {name}(" in stub or f"class {name}" in stub, name
+    for name in tensum.semirings():
+        assert f"{name}: _Semiring" in stub, name
+
+
+# ---- leaks ----
+
+A = np.arange(6.0).reshape(2, 3)
+
+
+def fails(call):
+    try:
+        call()
+    except Exception:
+        return
+    raise AssertionError("expected a failure")
+
+
+PLAN = tensum.Plan("ij,jk->ik", (2, 3), (3, 2), semiring="max_plus")
+LEAKY = {
+    "einsum": lambda: tensum.einsum("ij,kj->ik", A, A),
+    "einsum of arrays": lambda: tensum.einsum("ij->ji", tensum.from_dlpack(A)),
+    "einsum interleaved": lambda: tensum.einsum(A, [0, 1], [1, 0]),
+    "einsum out": lambda: tensum.einsum("ij->ij", A, out=np.empty((2, 3))),
+    "shape mismatch": lambda: fails(lambda: tensum.einsum("ij,jk->ik", A, A)),
+    "dtype mismatch": lambda: fails(lambda: tensum.einsum("ij,ij->", A, A.astype("f4"))),
+    "bad object": lambda: fails(lambda: tensum.einsum("ij,ij->", A, "text")),
+    "bad out": lambda: fails(lambda: tensum.einsum("ij->ij", A, out=np.empty((3, 3)))),
+    "matmul": lambda: tensum.matmul(A, A.T, "max_plus", winners=True),
+    "plan": lambda: tensum.Plan("ij,jk->ik", (2, 3), (3, 2)),
+    "call": lambda: PLAN(A, A.T),
+    "gradient": lambda: PLAN.gradient(A, A.T),
+    "decode": lambda: PLAN.decode(A, A.T),
+    "capsule": lambda: tensum.from_dlpack(A).__dlpack__(),
+    "numpy and back": lambda: np.from_dlpack(tensum.from_dlpack(A)),
+    "path": lambda: tensum.contract_path("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),
+    "supports": lambda: tensum.supports("max_plus", "f32"),
+}
+
+
+@pytest.mark.parametrize("name", LEAKY)
+def test_nothing_leaks(name):
+    call = LEAKY[name]
+    counted = [A, A.dtype, type(A), tensum.Array, name]
+
+    def repeat():
+        for _ in range(100):
+            call()
+        gc.collect()
+
+    repeat()
+    repeat()
+    references = [sys.getrefcount(item) for item in counted]
+    tracemalloc.start()
+    try:
+        repeat()
+        before = tracemalloc.get_traced_memory()[0]
+        repeat()
+        growth = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert [sys.getrefcount(item) for item in counted] == references
+    assert growth < 100 * 16, f"{growth} bytes in 100 calls"
+
+
+def test_memory_outside_python_does_not_grow():
+    resource = pytest.importorskip("resource")
+    big = np.ones((256, 256))
+
+    def repeat(count):
+        for _ in range(count):
+            tensum.einsum("ij,jk->ik", big, big, semiring="max_plus")
+            tensum.Plan("ij,jk->ik", big, big).gradient(big, big)
+
+    repeat(20)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    repeat(60)
+    # One leaked result per call would be 60 * 2 * 512 KiB.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 * 1024
+
+
+# ---- public fixtures ----
+
+SEMIRING = {"maxplus": "max_plus", "minplus": "min_plus", "maxmul": "max_times", "andor": "or_and", "counting": "max_plus_count"}
+
+
+def fixtures():
+    try:
+        folder = data_folder() / "fixtures"
+    except pytest.skip.Exception:
+        return []
+    return sorted(folder.glob("*/*.json"))
+
+
+@pytest.mark.skipif(not fixtures(), reason="the data folder is not there (TENSUM_DATA names it)")
+@pytest.mark.parametrize("path", fixtures(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_public_fixtures(path):
+    case = json.loads(path.read_text())
+    kind = path.parent.name.split("_")[0]
+    semiring = SEMIRING[kind]
+    if kind == "counting":
+        a, b = pairs(case["a"]), pairs(case["b"])
+        result = tensum.einsum("...ij,...jk->...ik", a, b, semiring=semiring)
+        expected = np.array(case["c_expected"])
+        np.testing.assert_allclose(result["value"], expected[..., 0], rtol=1e-6)
+        np.testing.assert_array_equal(result["count"], expected[..., 1])
+        return
+    dtype = {"f32": np.float32, "f64": np.float64, "bool": bool}[path.parent.name.split("_")[1]]
+    a, b = np.array(case["a"], dtype), np.array(case["b"], dtype)
+    expected = np.array(case["c_expected"], dtype)
+    value, winners = tensum.matmul(a, b, semiring, winners=True)
+    np.testing.assert_allclose(value, expected, rtol=1e-6 if dtype == np.float32 else 1e-14)
+    if "argmax_expected" in case and case["argmax_expected"] is not None:
+        np.testing.assert_array_equal(winners, np.array(case["argmax_expected"]))
+
+
+def pairs(rows):
+    """[..., (value, count)] as the structured dtype."""
+    values = np.array(rows, np.float32)
+    result = np.empty(values.shape[:-1], [("value", "f4"), ("count", "f4")])
+    result["value"], result["count"] = values[..., 0], values[..., 1]
+    return result
