@@ -83,10 +83,12 @@ class NumPy:
             raise TypeError(f"{what}: masked arrays are not supported; fill them with the semiring's zero")
         if array.dtype.name == "bfloat16":
             if any(step % 2 for step in array.strides):
-                array = numpy.ascontiguousarray(array)
+                array = numpy.array(array, order="C")
             address = array.__array_interface__["data"][0]
             steps = tuple(step // 2 for step in array.strides)
             return _core.array_empty(array.shape, "bf16", (CPU, 0), address, array, 0, steps, not array.flags.writeable)
+        if array.dtype.name not in _NUMPY_NAMES and array.dtype.names is None:
+            raise TypeError(f"{what}: dtype {array.dtype} is not supported; expected one of {', '.join(_core.dtypes())}")
         if array.dtype.byteorder == ">":
             raise TypeError(f"{what}: dtype {array.dtype} has a foreign byte order; convert it with astype")
         if not output and not array.flags.aligned or any(
@@ -94,7 +96,7 @@ class NumPy:
         ):
             if output:
                 raise ValueError(f"{what}: the array's strides are not multiples of its element's size")
-            array = numpy.ascontiguousarray(array)
+            array = numpy.array(array, order="C")
         return array
 
     @staticmethod
@@ -294,13 +296,15 @@ class Operands:
             self.dtype = "f64"
 
     def empty(self, shape, dtype):
-        return self.library.empty(shape, dtype, self.first, self.device, self.stream)
+        """(array, what C gets of it)."""
+        made = self.library.empty(shape, dtype, self.first, self.device, self.stream)
+        # The buffer protocol cannot describe a NumPy array of bf16.
+        return made, self.library.open(made, "out", output=True) if dtype == "bf16" and self.library is NumPy else made
 
     def output(self, out, shape, dtype):
         """`out`, checked and opened, or a new array."""
         if out is None:
-            made = self.empty(shape, dtype)
-            return made, made
+            return self.empty(shape, dtype)
         library = library_of(out)
         opened = library.open(out, "out", self.stream, output=True)
         found, given, _, device, read_only = _core.describe(opened, "out", self.stream)

@@ -99,16 +99,16 @@ class Compiled:
 
     def winners(self, operands, dtype, out=None):
         result, opened = operands.output(out, self.output_shape, self.dtype)
-        winners = operands.empty(self.output_shape, dtype)
+        winners, place = operands.empty(self.output_shape, dtype)
         self.program(VALUE | WINNERS, operands.device).run(
-            operands.opened, opened, winners, stream=operands.stream, memory=operands.library.memory(operands.first)
+            operands.opened, opened, place, stream=operands.stream, memory=operands.library.memory(operands.first)
         )
         done = result if out is not None else finish(operands.library, result)
         return done, finish(operands.library, winners)
 
     def gradient(self, operands, cotangent=None, wanted=None, value=True, progress=None):
         """(value or None, gradients): None where not wanted."""
-        result = operands.empty(self.output_shape, self.dtype) if value else None
+        result, opened = operands.empty(self.output_shape, self.dtype) if value else (None, None)
         seed = None
         if cotangent is not None:
             seed = library_of(cotangent).open(cotangent, "cotangent", operands.stream)
@@ -118,13 +118,13 @@ class Compiled:
             if found != self.gradient_dtype:
                 raise TypeError(f"cotangent is {found}, cotangents of {self.dtype} are {self.gradient_dtype}")
         gradients = [
-            operands.empty(shape, self.gradient_dtype) if wanted is None or wanted[index] else None
+            operands.empty(shape, self.gradient_dtype)[0] if wanted is None or wanted[index] else None
             for index, shape in enumerate(operands.shapes)
         ]
         modes = GRADIENT | VALUE if value else GRADIENT
         self.program(modes, operands.device).run(
             operands.opened,
-            result,
+            opened,
             None,
             seed,
             gradients,
@@ -139,7 +139,7 @@ class Compiled:
         """(value, assignments [position][label] as a NumPy array, status)."""
         import numpy
 
-        result = operands.empty(self.output_shape, self.dtype)
+        result, opened = operands.empty(self.output_shape, self.dtype)
         total = math.prod(self.output_shape)
         if positions is not None:
             positions = numpy.ascontiguousarray(positions, dtype=numpy.int64).reshape(-1)
@@ -149,7 +149,7 @@ class Compiled:
         assignments = numpy.zeros((count, len(self.network.labels)), numpy.int64)
         status = self.program(VALUE | DECODE, operands.device).run(
             operands.opened,
-            result,
+            opened,
             positions=positions,
             assignments=assignments,
             stream=operands.stream,

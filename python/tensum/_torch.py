@@ -164,13 +164,7 @@ class Gradient(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, expression, wanted, cotangent, *tensors):
-        # Operands that are not mapped are views of stride 0 along the new axis, so that every gradient gets its own row.
-        tensors = [
-            tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-            for tensor, dim in zip(tensors, in_dims[3:])
-        ]
-        seed = in_dims[2]
-        cotangent = cotangent.expand(info.batch_size, *cotangent.shape) if seed is None else cotangent.movedim(seed, 0)
+        cotangent, *tensors = _mapped(info, in_dims[2:], (cotangent, *tensors))
         batched, moved = _batched(expression, tensors, [0] * len(tensors))
         slopes = Gradient.apply(batched, wanted, cotangent, *moved)
         return slopes, tuple(0 for _ in slopes)
@@ -216,12 +210,8 @@ def _graph_gradient(expression, tensors, cotangent, wanted):
             _adjoint(made.network, tensors, cotangent, index) if want else None for index, want in enumerate(wanted)
         ]
     if semiring == "log_sum_exp":
-        with torch.enable_grad():
-            value = _shifted(expression, made.network, tensors)
-            wants = [tensor for tensor, want in zip(tensors, wanted) if want]
-            slopes = iter(torch.autograd.grad(value, wants, cotangent, create_graph=True, allow_unused=True))
-        return [next(slopes) if want else None for want in wanted]
-    return _routed(made, tensors, cotangent, wanted)
+        return _softmax(expression, made.network, tensors, cotangent, wanted)
+    return _routed(expression, made, tensors, cotangent, wanted)
 
 
 def _adjoint(network, tensors, cotangent, index):
@@ -245,29 +235,65 @@ def _adjoint(network, tensors, cotangent, index):
     return _api.einsum(*arguments, term, sizes=sizes)
 
 
-def _shifted(expression, network, tensors):
-    """log_sum_exp by sum_product on exponentials that are shifted by each operand's maximum: smooth to any order."""
-    total, arguments = 0.0, []
-    for index, tensor in enumerate(tensors):
+def _softmax(expression, network, tensors, cotangent, wanted):
+    """Of log_sum_exp: exp(x_i) times the adjoint of the other exponentials, all shifted by each operand's maximum."""
+    total, exponentials = 0.0, []
+    for tensor in tensors:
         top = tensor.detach().amax() if tensor.numel() else tensor.new_zeros(())
         top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
         total = total + top
-        arguments += [torch.exp(tensor - top), list(network.operand(index)[0])]
-    output = network.operand(-1)[0]
-    inside = {label for labels in arguments[1::2] for label in labels}
-    sizes = {label: extent for label, extent in zip(network.labels, network.extents) if label in output and label not in inside}
-    return torch.log(_api.einsum(*arguments, list(output), sizes=sizes)) + total
+        exponentials.append(torch.exp(tensor - top))
+    value = Contract.apply(expression, *tensors)
+    # Where the value is minus infinity there is no term to share the cotangent.
+    finite = torch.isfinite(value.detach())
+    weight = torch.where(finite, torch.exp(total - torch.where(finite, value, torch.zeros_like(value))), torch.zeros_like(value))
+    return [
+        exponentials[index] * _adjoint(network, exponentials, cotangent * weight, index) if want else None
+        for index, want in enumerate(wanted)
+    ]
 
 
-def _routed(made, tensors, cotangent, wanted):
+class Choice(torch.autograd.Function):
+    """The optimal assignment of every output element: [element, label], 64-bit integers, no gradient."""
+
+    @staticmethod
+    def forward(expression, *tensors):
+        operands = Operands([tensor.detach() for tensor in tensors])
+        _, assignments, _ = expression.compiled(operands.shapes, operands.dtype).decode(operands, tolerate=True)
+        return torch.from_numpy(assignments).to(tensors[0].device)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def backward(ctx, _):
+        return (None,) * len(ctx.needs_input_grad)
+
+    @staticmethod
+    def vmap(info, in_dims, expression, *tensors):
+        tensors = _mapped(info, in_dims[1:], tensors)
+        batched, moved = _batched(expression, tensors, [0] * len(tensors))
+        chosen = Choice.apply(batched, *moved)
+        # The mapped label is the first of the batched network.
+        return chosen.reshape(info.batch_size, -1, chosen.shape[1])[:, :, 1:], 0
+
+
+def _mapped(info, dims, tensors):
+    """All with the mapped axis in front: those without one as views of stride 0."""
+    return [
+        tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+        for tensor, dim in zip(tensors, dims)
+    ]
+
+
+def _routed(expression, made, tensors, cotangent, wanted):
     """Of a selective semiring: every output element's cotangent goes to the elements that its optimal assignment names.
 
     Linear in the cotangent, and (for products) differentiable in the operands.
     """
-    operands = Operands([tensor.detach() for tensor in tensors])
-    value, assignments, _ = made.decode(operands, tolerate=True)
     network, semiring = made.network, made.semiring
-    chosen = torch.from_numpy(assignments).to(cotangent.device)
+    chosen = Choice.apply(expression, *tensors)
     column = {label: number for number, label in enumerate(network.labels)}
     flat_cotangent = cotangent.reshape(-1)
     # The output's diagonal alone depends on anything where its labels repeat.
@@ -530,7 +556,7 @@ def _operator_backward(ctx, cotangent):
             )
         )
         slopes = [next(found) if want else None for want in ctx.wanted]
-    return slopes, None, None, None, None, None
+    return slopes, None, None, None, None, [None] * len(ctx.size_extents)
 
 
 torch.library.register_autograd("tensum::einsum", _operator_backward, setup_context=_operator_setup, lib=_library)

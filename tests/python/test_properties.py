@@ -38,12 +38,15 @@ def networks(draw, operands=3, rank=3, labels="abcde", repeat=True, broadcast=Tr
 
 def restride(array, how):
     """The same values with other strides."""
+    array = np.asarray(array)
+    if not array.ndim:
+        return array
     if how == 1:
         return np.asfortranarray(array)
     if how == 2:
-        return np.repeat(array, 2, axis=-1)[..., ::2] if array.ndim else array
+        return np.repeat(array, 2, axis=-1)[..., ::2]
     if how == 3:
-        return np.ascontiguousarray(array[::-1])[::-1] if array.ndim else array
+        return np.ascontiguousarray(array[::-1])[::-1]
     return array
 
 

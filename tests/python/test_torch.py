@@ -269,11 +269,11 @@ def test_vmap(semiring, left, right, dims):
     torch.testing.assert_close(ours(x, y), theirs(x, y))
 
 
-@pytest.mark.parametrize("semiring", ["sum_product", "max_plus"])
+@pytest.mark.parametrize("semiring", SEMIRINGS)
 def test_functional_gradients(semiring):
     x, y = tensors((3, 4), (4, 2), grad=False)
-    ours = torch.func.grad(lambda a: tensum.einsum("ij,jk->", a, y, semiring=semiring))(x)
-    theirs = torch.func.grad(lambda a: reference(semiring, a, y).sum() if semiring == "sum_product" else reference(semiring, a, y).amax())(x)
+    ours = torch.func.grad(lambda a: tensum.einsum("ij,jk->ik", a, y, semiring=semiring).sin().sum())(x)
+    theirs = torch.func.grad(lambda a: reference(semiring, a, y).sin().sum())(x)
     torch.testing.assert_close(ours, theirs)
     jacobian = torch.func.jacrev(lambda a: tensum.einsum("ij,jk->ik", a, y, semiring=semiring))(x)
     torch.testing.assert_close(jacobian, torch.func.jacrev(lambda a: reference(semiring, a, y))(x))
@@ -394,8 +394,8 @@ def test_a_tropical_network_learns_the_digits():
     order = torch.randperm(len(x))
     train, test = order[:1400], order[1400:]
     model = torch.nn.Sequential(torch.nn.Linear(64, 48), TropicalLinear(48, 32), torch.nn.Linear(32, 10))
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for _ in range(30):
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(12):
         for batch in train.split(200):
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
