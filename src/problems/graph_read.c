@@ -235,7 +235,8 @@ tensum_status ts_graph_read(const ts_input *input, int64_t base, ts_graph *graph
         if (!ts_scan_in_line(&scanner) || input->bytes[scanner.token] == '#' || input->bytes[scanner.token] == '%') {
             continue;
         }
-        if (input->bytes[scanner.token] == 'c' || input->bytes[scanner.token] == 'p') {
+        char letter = input->bytes[scanner.token];
+        if (letter == 'c' || letter == 'p' || letter == 'e' || letter == 'n' || letter == 'a') {
             dimacs = true;
             break;
         }

@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""`tensum solve` against brute force: every front end, question and task on small random files, each answer scored
+from the file's text by the code here; and published answers where the data folder (TENSUM_DATA, or ../shared/data) is.
+
+    check_problems.py BUILD/tensum [SEED]
+"""
+import itertools
+import json
+import math
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PUBLIC = pathlib.Path(os.environ.get("TENSUM_DATA", ROOT / ".." / "shared" / "data"))
+TENSUM = sys.argv[1]
+SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 2026
+passed = failed = skipped = 0
+
+
+def solve(path, *arguments, status=0):
+    done = subprocess.run([TENSUM, "solve", str(path), *map(str, arguments), "--json"], capture_output=True, text=True, timeout=300)
+    if done.returncode != status:
+        raise AssertionError(f"status {done.returncode}, expected {status}: {done.stderr.strip()}")
+    if status != 0:
+        return done.stderr
+    answer = json.loads(done.stdout)
+    if "assignment" in answer:  # one alone is not listed again
+        answer.setdefault("assignments", [answer["assignment"]])
+    return answer
+
+
+def check(name, function, *arguments):
+    global passed, failed
+    try:
+        function(*arguments)
+        passed += 1
+    except Exception as error:  # noqa: BLE001: any failure is the case's
+        failed += 1
+        print(f"FAIL {name}: {type(error).__name__}: {error}")
+
+
+class Model:
+    """A finite problem for brute force: objective(x) is None where x is not allowed."""
+
+    def __init__(self, cards, objective, largest):
+        self.cards, self.objective, self.largest = cards, objective, largest
+        self.allowed = [(value, x) for x in itertools.product(*map(range, cards)) if (value := objective(x)) is not None]
+
+
+def near(a, b):
+    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def every_task(path, arguments, model):
+    values = sorted((v for v, _ in model.allowed), reverse=model.largest)
+    assert solve(path, *arguments, "--task", "count")["value"] == len(values)
+    if not values:
+        solve(path, *arguments, "--task", "best", status=1)
+        solve(path, *arguments, "--task", "count-best", status=1)
+        return
+    best = values[0]
+    ties = sum(near(v, best) for v in values)
+    answer = solve(path, *arguments, "--task", "best")
+    assert near(answer["value"], best), (answer["value"], best)
+    assert near(model.objective(answer["assignment"]), best)
+    answer = solve(path, *arguments, "--task", "count-best")
+    assert answer["value"] == ties and near(answer["values"][0], best), (answer, ties)
+    answer = solve(path, *arguments, "--task", "best-k", "--count", 5)
+    found = [model.objective(x) for x in answer["assignments"]]
+    assert None not in found and len({tuple(x) for x in answer["assignments"]}) == min(5, len(values))
+    assert all(near(a, b) and near(a, c) for a, b, c in zip(found, values, answer["values"])), (found, values[:5])
+    answer = solve(path, *arguments, "--task", "all-best")
+    assert len(answer["assignments"]) == ties and len({tuple(x) for x in answer["assignments"]}) == ties
+    assert all(near(model.objective(x), best) for x in answer["assignments"])
+    answer = solve(path, *arguments, "--task", "marginals")
+    assert near(answer["log10_value"], math.log10(len(values)))
+    for v, card in enumerate(model.cards):
+        for x in range(card):
+            share = sum(a[v] == x for _, a in model.allowed) / len(values)
+            assert near(answer["marginals"][v][x], share), (v, x, answer["marginals"][v], share)
+    answer = solve(path, *arguments, "--task", "sample", "--count", 3)
+    assert all(model.objective(x) is not None for x in answer["assignments"]) and len(answer["assignments"]) == 3
+
+
+def graph_models(n, edges, weights):
+    adjacent = {frozenset(e[:2]) for e in edges}
+    neighbors = [[u for u in range(n) if frozenset((u, v)) in adjacent] for v in range(n)]
+    total = lambda x: sum(w for w, b in zip(weights, x) if b)
+    free = lambda x: all(not (x[u] and x[v]) for u, v, _ in edges)
+    dominating = lambda x: all(x[v] or any(x[u] for u in neighbors[v]) for v in range(n))
+    degrees = lambda x: [sum(b for b, e in zip(x, edges) if v in e[:2]) for v in range(n)]
+    chosen = lambda x: sum(e[2] for b, e in zip(x, edges) if b)
+    bits = [2] * n
+    yield "mis", [], Model(bits, lambda x: total(x) if free(x) else None, True)
+    yield "vertex-cover", [], Model(bits, lambda x: total(x) if all(x[u] or x[v] for u, v, _ in edges) else None, False)
+    yield "clique", [], Model(bits, lambda x: total(x) if all(frozenset(p) in adjacent for p in itertools.combinations(
+        [v for v in range(n) if x[v]], 2)) else None, True)
+    yield "max-cut", [], Model(bits, lambda x: sum(w for u, v, w in edges if x[u] != x[v]), True)
+    yield "dominating-set", [], Model(bits, lambda x: total(x) if dominating(x) else None, False)
+    yield "maximal-is", [], Model(bits, lambda x: total(x) if free(x) and dominating(x) else None, True)
+    yield "matching", [], Model([2] * len(edges), lambda x: chosen(x) if max(degrees(x)) <= 1 else None, True)
+    yield "perfect-matching", [], Model([2] * len(edges), lambda x: chosen(x) if set(degrees(x)) == {1} else None, True)
+    yield "coloring", ["--set", "colors=3"], Model([3] * n, lambda x: 0 if all(x[u] != x[v] for u, v, _ in edges) else None, True)
+
+
+def random_graph(generator, n, m, weighted):
+    pairs = sorted(generator.sample(list(itertools.combinations(range(n), 2)), m))
+    edges = [(u, v, generator.randint(1, 5) if weighted else 1) for u, v in pairs]
+    weights = [generator.randint(1, 5) if weighted else 1 for _ in range(n)]
+    return edges, weights
+
+
+def check_graphs(folder, generator):
+    for weighted in (False, True):
+        edges, weights = random_graph(generator, 6, 9, weighted)
+        path = folder / f"graph{weighted}.col"
+        lines = ["c a graph", f"p edge 6 {len(edges)}"] + [f"n {v + 1} {w}" for v, w in enumerate(weights) if w != 1]
+        lines += [f"e {u + 1} {v + 1}" + (f" {w}" if w != 1 else "") for u, v, w in edges] + [f"e {edges[0][1] + 1} {edges[0][0] + 1}" + (
+            f" {edges[0][2]}" if edges[0][2] != 1 else "")]
+        path.write_text("\n".join(lines) + "\n")
+        for question, more, model in graph_models(6, edges, weights):
+            check(f"{path.name} {question}", every_task, path, ["--problem", question, *more], model)
+    edges, _ = random_graph(generator, 7, 9, True)
+    cut = Model([2] * 7, lambda x: sum(w for u, v, w in edges if x[u] != x[v]), True)
+    rudy, listed, pace = folder / "g.rudy", folder / "g.edges", folder / "g.gr"
+    rudy.write_text(f"7 {len(edges)}\n" + "".join(f"{u + 1} {v + 1} {w}\n" for u, v, w in edges) + "\n")
+    check("rudy", every_task, rudy, ["--problem", "max-cut"], cut)
+    listed.write_text("# from 0\n" + "".join(f"{u} {v} {w}\r\n" for u, v, w in edges) + "5 6 0\n0 6 0" * all({5, 6} != set(e[:2]) for e in edges))
+    last = max(max(e[:2]) for e in edges) + 1
+    if all({5, 6} != set(e[:2]) and {0, 6} != set(e[:2]) for e in edges):
+        check("edge list", every_task, listed, ["--problem", "max-cut"], cut)
+    pace.write_text(f"c x\np tw 7 {len(edges)}\n" + "".join(f"{u + 1} {v + 1}\n" for u, v, _ in edges))
+    check("PACE", every_task, pace, ["--problem", "mis"],
+          Model([2] * 7, lambda x: sum(x) if all(not (x[u] and x[v]) for u, v, _ in edges) else None, True))
+    assert last <= 7
+
+
+def check_stars(folder, _):
+    """Wide neighborhoods: no dense table over 2^15 entries may appear."""
+    n = 15
+    path = folder / "star.col"
+    path.write_text(f"p edge {n} {n - 1}\n" + "".join(f"e 1 {v}\n" for v in range(2, n + 1)))
+    for question, count in (("dominating-set", 2 ** (n - 1) + 1), ("matching", n), ("mis", 2 ** (n - 1) + 1), ("maximal-is", 2)):
+        check(f"star {question}", lambda q=question, c=count: assert_equal(solve(path, "--problem", q, "--task", "count")["value"], c))
+
+
+def assert_equal(found, expected):
+    assert found == expected, f"found {found}, expected {expected}"
+
+
+def check_quadratic(folder, generator):
+    n = 7
+    terms = [(i, j, generator.randint(-6, 6)) for i in range(n) for j in range(i, n) if generator.random() < 0.6]
+    once = lambda x: sum(w for i, j, w in terms if x[i] and x[j])
+    twice = lambda x: sum((w if i == j else 2 * w) for i, j, w in terms if x[i] and x[j])
+    spin = lambda x: sum(w * (2 * x[i] - 1) * (1 if i == j else 2 * x[j] - 1) for i, j, w in terms)
+    sparse, qbsolv, orlib, ising = (folder / name for name in ("q.sparse", "q.qubo", "orlib.sparse", "q.ising"))
+    listed = "".join(f"{i + 1} {j + 1} {w}\n" for i, j, w in terms)
+    sparse.write_text(f"# comment\n{n} {len(terms)}\n{listed}")
+    orlib.write_text(f"1\n{n} {len(terms)}\n{listed}")
+    ising.write_text(f"# comment\n{listed}")
+    linear = sum(i == j for i, j, _ in terms)
+    qbsolv.write_text(f"c comment\np qubo 0 {n} {linear} {len(terms) - linear}\n" + "".join(f"{i} {j} {w}\n" for i, j, w in terms))
+    check("BiqMac", every_task, sparse, [], Model([2] * n, twice, False))
+    check("OR-library", every_task, orlib, [], Model([2] * n, twice, True))
+    check("qbsolv", every_task, qbsolv, [], Model([2] * n, once, False))
+    check("qbsolv max", every_task, qbsolv, ["--set", "sense=max"], Model([2] * n, once, True))
+    used = max(j for _, j, _ in terms) + 1
+    check("Ising", every_task, ising, [], Model([2] * used, spin, False))
+
+
+def check_wcsp(folder, generator):
+    cards, bound = [2, 3, 2, 3, 2], 12
+    functions = []
+    for scope in ((0, 1), (3, 1), (2, 3, 4), (4,), ()):
+        cells = list(itertools.product(*(range(cards[v]) for v in scope)))
+        functions.append((scope, generator.randint(0, 3), {c: generator.choice([0, 2, 5, bound, 40]) for c in cells if generator.random() < 0.6}))
+    lines = [f"small {len(cards)} 3 {len(functions)} {bound}", " ".join(map(str, cards))]
+    for scope, default, table in functions:
+        lines.append(f"{len(scope)} {' '.join(map(str, scope))} {default} {len(table)}")
+        lines += [f"{' '.join(map(str, cell))} {cost}" for cell, cost in table.items()]
+
+    def objective(x):
+        costs = [table.get(tuple(x[v] for v in scope), default) for scope, default, table in functions]
+        return None if max(costs) >= bound else sum(costs)
+
+    path = folder / "small.wcsp"
+    path.write_text("\n".join(lines))
+    check("wcsp", every_task, path, [], Model(cards, objective, False))
+
+
+def check_formulas(folder, generator):
+    n = 7
+    clauses = [generator.sample(range(1, n + 1), generator.choice([2, 3, 3])) for _ in range(12)]
+    clauses = [[v * generator.choice([1, -1]) for v in c] for c in clauses]
+    clauses.append([1, 2, 3, 4, 5, 6, 7, -1 if generator.random() < 0.2 else 1])  # long, with a repeated literal
+    holds = lambda c, x: any((x[abs(l) - 1] == 1) == (l > 0) for l in c)
+    text = f"c comment\np cnf {n + 1} {len(clauses)}\n" + "".join(" ".join(map(str, c)) + " 0\n" for c in clauses)
+    path = folder / "f.cnf"
+    path.write_text(text)  # variable n + 1 is unused: it doubles the count
+    check("cnf", every_task, path, [], Model([2] * (n + 1), lambda x: 0 if all(holds(c, x) for c in clauses) else None, True))
+    models = [x for x in itertools.product((0, 1), repeat=n + 1) if all(holds(c, x) for c in clauses)]
+    shown = [1, 3, 5]
+    projected = folder / "p.cnf"
+    projected.write_text(text.replace("c comment", f"c t pmc\nc p show {' '.join(map(str, shown))} 0"))
+    check("projected", lambda: assert_equal(solve(projected)["value"], len({tuple(x[v - 1] for v in shown) for x in models})))
+    weights = {1: 0.25, -1: 0.75, 2: 0.5, 3: 1e-3, -4: 0.125}
+    lines = ["c t wmc"] + [f"c p weight {l} {'1/4' if l == 1 else w} 0" for l, w in weights.items()]
+
+    def weight(x):
+        product = 1.0
+        for v in range(1, n + 2):
+            l = v if x[v - 1] else -v
+            product *= weights.get(l, 1 - weights[-l] if -l in weights else 1)
+        return product
+
+    weighted = folder / "w.cnf"
+    weighted.write_text("\n".join(lines) + "\n" + text)
+    total = sum(map(weight, models))
+    check("weighted", lambda: assert_near(solve(weighted)["log10_value"], math.log10(total)))
+    best = max(map(weight, models))
+    check("weighted best", lambda: assert_near(weight(solve(weighted, "--task", "best")["assignment"]), best))
+    cachet = folder / "cachet.cnf"
+    cachet.write_text(text + "w 1 0.25\nw 2 -1\n")
+    halves = sum(0.25 if x[0] else 0.75 for x in models)
+    check("cachet weights", lambda: assert_near(solve(cachet)["log10_value"], math.log10(halves)))
+    soft = [(generator.randint(1, 9), c) for c in clauses]
+    hard = [[1, -2], [3, 4, 5]]
+    cost = lambda x: sum(w for w, c in soft if not holds(c, x)) if all(holds(c, x) for c in hard) else None
+    model = Model([2] * n, cost, False)
+    old, new = folder / "old.wcnf", folder / "new.wcnf"
+    old.write_text(f"p wcnf {n} {len(soft) + 2} 1000\n" + "".join(f"{w} {' '.join(map(str, c))} 0\n" for w, c in soft)
+                   + "".join(f"1000 {' '.join(map(str, c))} 0\n" for c in hard))
+    new.write_text("c 2022\n" + "".join(f"{w} {' '.join(map(str, c))} 0\n" for w, c in soft) + "".join(f"h {' '.join(map(str, c))} 0\n" for c in hard))
+    check("wcnf old", every_task, old, [], model)
+    check("wcnf new", every_task, new, [], model)
+    never = folder / "never.cnf"
+    never.write_text("p cnf 2 3\n1 0\n-1 2 0\n-2 0\n")
+    check("unsatisfiable", every_task, never, [], Model([2, 2], lambda x: None, True))
+
+
+def assert_near(found, expected):
+    assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9), f"found {found}, expected {expected}"
+
+
+def check_sampling(folder, _):
+    """Frequencies of 600 samples of the independent sets of a path of 3 vertices: 5 sets, 120 each."""
+    path = folder / "path.col"
+    path.write_text("p edge 3 2\ne 1 2\ne 2 3\n")
+    samples = solve(path, "--task", "sample", "--count", 600)["assignments"]
+    counts = {x: sum(tuple(s) == x for s in samples) for x in itertools.product((0, 1), repeat=3)}
+    chi = sum((c - 120) ** 2 / 120 for x, c in counts.items() if not (x[0] and x[1]) and not (x[1] and x[2]))
+    check("samples", lambda: assert_true(chi < 23.5 and sum(counts[x] for x in counts if (x[0] and x[1]) or (x[1] and x[2])) == 0))  # 4 degrees, 1e-4
+    check("seeds", lambda: assert_true(samples != solve(path, "--task", "sample", "--count", 600, "--set", "seed=7")["assignments"]))
+
+
+def assert_true(value):
+    assert value
+
+
+def check_messages(folder, _):
+    cases = [
+        ("bad.col", "p edge 3 1\ne 1 4\n", ":2:5:", "a vertex"),
+        ("bad.col", "e 1 2\n", ":1:1:", "'p edge"),
+        ("bad.col", "p edge -3 1\n", ":1:8:", "number of vertices"),
+        ("bad.rudy", "3 2\n1 2 1\n", ":3:1:", "a vertex"),
+        ("bad.rudy", "3 99999999999999\n1 2 1\n", ":1:3:", "number of edges"),
+        ("bad.qubo", "p qubo 0 3 1 1\n0 0 1\n", ":3:1:", "1 couplers"),
+        ("bad.sparse", "3 1\n1 9 1\n", ":2:3:", "a variable"),
+        ("bad.wcsp", "x 2 2 1 10\n2 2\n2 0 1 -1 0\n", ":3:7:", "global cost functions"),
+        ("bad.wcsp", "x 2 2 1 10\n2 2\n2 0 0 0 0\n", ":3:5:", "does not have yet"),
+        ("bad.cnf", "p cnf 2 1\n1 3 0\n", ":2:3:", "a literal"),
+        ("bad.cnf", "p cnf 2 2\n1 0\n", ":3:1:", "expected 2 clauses"),
+        ("bad.cnf", "p cnf 2 1\n1 2\n", ":3:1:", "end of the file"),
+        ("bad.wcnf", "p wcnf 2 1 10\n-1 1 0\n", ":2:1:", "at least 0"),
+        ("bad.ising", "1 2 x\n", ":1:5:", "a weight"),
+    ]
+    for name, text, place, words in cases:
+        path = folder / name
+        path.write_text(text)
+
+        def message(path=path, place=place, words=words):
+            found = solve(path, status=3)
+            assert place in found and words in found, found
+
+        check(f"message {name} {text[:20]!r}", message)
+
+
+def check_published():
+    global skipped
+    if not PUBLIC.is_dir():
+        skipped += 1
+        print(f"SKIP published answers: no data at {PUBLIC}")
+        return
+    graph = json.loads((PUBLIC / "graph" / "ANSWERS.json").read_text())
+    keys = [("numIS", "mis", "count", []), ("MIS", "mis", "best", []), ("numMIS", "mis", "count-best", []), ("maxcut", "max-cut", "best", []),
+            ("numMaxcut", "max-cut", "count-best", []), ("3col", "coloring", "count", ["--set", "colors=3"]),
+            ("matchings", "matching", "count", []), ("perfect_matchings", "perfect-matching", "count", [])]
+    for name, answers in graph.items():
+        for key, question, task, more in keys:
+            if key in answers and (PUBLIC / "graph" / name).exists() and not name.startswith("queen"):
+                check(f"{name} {key}", lambda n=name, q=question, t=task, m=more, e=answers[key]: assert_equal(
+                    solve(PUBLIC / "graph" / n, "--problem", q, "--task", t, *m)["value"], e))
+    for name, value in (("bqp50-1.sparse", -2098), ("gka1a.sparse", -3414), ("gka1b.sparse", -133), ("bqp50_1.qubo", -5176)):
+        check(name, lambda n=name, v=value: assert_equal(solve(PUBLIC / "qubo" / n)["value"], v))
+    for name, value in (("example", 27), ("4queens", 0), ("zebra", 0), ("warehouse", 328)):
+        check(name, lambda n=name, v=value: assert_equal(solve(PUBLIC / "wcsp" / f"{n}.wcsp")["value"], v))
+    for name, value in (("cubic_vc_50_0", 2802717837), ("mc2022_track1_021", 784637825987894704862177297051569632016580688841015296000),
+                        ("mc2022_track1_033", 2**62), ("mc2022_track1_038", 2**63)):
+        check(name, lambda n=name, v=value: assert_equal(solve(PUBLIC / "cnf" / f"{n}.cnf")["value"], v))
+    check("mc2022_track2_042", lambda: assert_near(solve(PUBLIC / "cnf" / "mc2022_track2_042.cnf")["log10_value"], -0.0824289294566))
+
+
+def main():
+    print(f"seed {SEED}")
+    generator = random.Random(SEED)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for function in (check_graphs, check_stars, check_quadratic, check_wcsp, check_formulas, check_sampling, check_messages):
+            function(folder, generator)
+    check_published()
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
