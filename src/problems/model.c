@@ -3,12 +3,11 @@
 
 #include "problems/model.h"
 
-tensum_status ts_model_create(tensum_problem *problem, int64_t count, double sign, ts_model **out)
+tensum_status ts_model_new(int64_t count, double sign, ts_model **out)
 {
     tensum_status status = TENSUM_OK;
     ts_model *model = NULL;
     TRY(ts_allocate_zero(1, sizeof *model, "a model", &model));
-    problem->state = model; /* freed with the problem from now on */
     model->sign = sign;
     for (int64_t v = 0; v < count; v++) {
         int64_t variable;
@@ -16,7 +15,18 @@ tensum_status ts_model_create(tensum_problem *problem, int64_t count, double sig
     }
     model->named_count = count;
     *out = model;
+    model = NULL;
 done:
+    ts_model_destroy(model);
+    return status;
+}
+
+tensum_status ts_model_create(tensum_problem *problem, int64_t count, double sign, ts_model **out)
+{
+    tensum_status status = ts_model_new(count, sign, out);
+    if (status == TENSUM_OK) {
+        problem->state = *out; /* freed with the problem from now on */
+    }
     return status;
 }
 

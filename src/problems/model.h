@@ -42,6 +42,8 @@ typedef struct ts_model {
 /* The list of tasks that ts_model_solve knows, the default first. */
 #define TS_MODEL_TASKS "best count count-best best-k all-best sample marginals"
 
+/* A model of `count` binary variables that belongs to nobody yet. */
+tensum_status ts_model_new(int64_t count, double sign, ts_model **model);
 /* Start a model (problem->state) with `count` binary variables. */
 tensum_status ts_model_create(tensum_problem *problem, int64_t count, double sign, ts_model **model);
 void ts_model_destroy(void *model);

@@ -28,7 +28,7 @@ static void destroy(void *state)
 /* The semiring: the logarithmic one of the task, or the plain one if asked for. */
 static tensum_status choose_algebra(const tensum_problem_options *options, tensum_problem *problem)
 {
-    bool best = strcmp(problem->task, "map") == 0;
+    bool best = strcmp(problem->task, "map") == 0 || strcmp(problem->task, "mmap") == 0;
     tensum_semiring standard = best ? TENSUM_MAX_PLUS : TENSUM_LOG_SUM_EXP;
     tensum_semiring plain = best ? TENSUM_MAX_TIMES : TENSUM_SUM_PRODUCT;
     problem->semiring = options->semiring < 0 ? standard : (tensum_semiring)options->semiring;
@@ -66,7 +66,8 @@ static tensum_status read_uai(const ts_input *input, const tensum_problem_option
     tensum_status status = TENSUM_OK;
     ts_uai_model *model;
     bool marginals = strcmp(problem->task, "mar") == 0, best = strcmp(problem->task, "map") == 0;
-    if (options->query != NULL) {
+    bool mixed = strcmp(problem->task, "mmap") == 0;
+    if (options->query != NULL && !mixed) {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "task '%s' takes no query", problem->task);
     }
     TRY(choose_algebra(options, problem));
@@ -74,6 +75,9 @@ static tensum_status read_uai(const ts_input *input, const tensum_problem_option
     problem->state = model;
     TRY(ts_uai_read_model(input, model));
     TRY(read_evidence(options, model));
+    if (mixed) {
+        return ts_uai_read_mmap(options, problem, model);
+    }
     bool logarithms = problem->semiring == TENSUM_MAX_PLUS || problem->semiring == TENSUM_LOG_SUM_EXP;
     TRY(ts_uai_add_factors(problem, model, logarithms, marginals));
     problem->modes |= best ? (unsigned)TENSUM_DECODE : marginals ? (unsigned)TENSUM_GRADIENT : 0u;
@@ -214,6 +218,9 @@ static tensum_status answer_uai(const tensum_problem *problem, const ts_result *
     tensum_status status = TENSUM_OK;
     ts_text text = {0};
     double value = 0;
+    if (strcmp(problem->task, "mmap") == 0) {
+        return ts_uai_answer_mmap(problem, result, answer);
+    }
     TRY(value_as_log(problem, result, &value));
     if (strcmp(problem->task, "map") == 0) {
         return answer_map(problem, result, value, answer);
@@ -236,10 +243,10 @@ done:
 
 const ts_front_end ts_front_end_uai = {
     .name = "uai",
-    .summary = "graphical models (UAI): most probable assignment, partition function, marginals",
-    .tasks = "map|mpe pr mar",
+    .summary = "graphical models (UAI): most probable assignment (also of some variables), partition function, marginals",
+    .tasks = "map|mpe pr mar mmap",
     .suffixes = ".uai .erg",
-    .settings = "sample",
+    .settings = "sample pairs",
     .recognize = recognize,
     .read = read_uai,
     .answer = answer_uai,

@@ -13,6 +13,9 @@ typedef struct ts_uai_model {
     int64_t *scopes;        /* variables, the last varies fastest */
     int64_t *table_offsets; /* [factor_count + 1] */
     double *tables;         /* finite, not negative */
+    int64_t query_count;    /* mmap only */
+    int64_t *query;         /* [query_count] */
+    bool pairs;             /* mmap: answer with variable numbers */
     int64_t *unary;         /* [variable_count] number of the operand that stands for the variable alone; -1: none */
 } ts_uai_model;
 
@@ -28,5 +31,9 @@ void ts_uai_free(ts_uai_model *model);
 tensum_status ts_uai_add_factors(tensum_problem *problem, ts_uai_model *model, bool log, bool unaries);
 /* Sum of natural logarithms of the tables' entries for a whole assignment, and the sum of their magnitudes. */
 double ts_uai_score(const ts_uai_model *model, const int64_t *assignment, double *magnitude);
+
+/* Task mmap, in uai_mmap.c: the variables outside the query are summed out exactly, then the rest is maximised. */
+tensum_status ts_uai_read_mmap(const tensum_problem_options *options, tensum_problem *problem, ts_uai_model *model);
+tensum_status ts_uai_answer_mmap(const tensum_problem *problem, const ts_result *result, tensum_answer *answer);
 
 #endif

@@ -16,6 +16,7 @@ void ts_uai_free(ts_uai_model *model)
     ts_free(model->table_offsets);
     ts_free(model->tables);
     ts_free(model->unary);
+    ts_free(model->query);
     *model = (ts_uai_model){0};
 }
 

@@ -247,6 +247,34 @@ def assert_near(found, expected):
     assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9), f"found {found}, expected {expected}"
 
 
+def check_mixed(folder, generator):
+    """Marginal MAP: the largest, over the query variables, of the sum over all others."""
+    cards = [2, 3, 2, 2, 3, 2]
+    scopes = [(0, 1), (1, 2, 3), (3, 4), (4, 5), (0, 5), (2,)]
+    tables = [{c: round(generator.random() + 0.01, 3) for c in itertools.product(*(range(cards[v]) for v in s))} for s in scopes]
+    model = folder / "mixed.uai"
+    lines = ["MARKOV", str(len(cards)), " ".join(map(str, cards)), str(len(scopes))]
+    lines += [f"{len(s)} {' '.join(map(str, s))}" for s in scopes]
+    lines += [f"{len(t)}\n{' '.join(map(str, t.values()))}" for t in tables]
+    model.write_text("\n".join(lines) + "\n")
+    (folder / "mixed.evid").write_text("1 4 2\n")
+    for query in ([0, 3], [5, 1, 2], [4, 0]):
+        (folder / "mixed.query").write_text(f"{len(query)} {' '.join(map(str, query))}\n")
+        sums = {}
+        for x in itertools.product(*map(range, cards)):
+            if x[4] == 2:
+                key = tuple(x[v] for v in query)
+                sums[key] = sums.get(key, 0) + math.prod(t[tuple(x[v] for v in s)] for s, t in zip(scopes, tables))
+        best = max(sums, key=sums.get)
+
+        def compare(best=best, total=sums[best]):
+            answer = solve(model, "--task", "mmap", "--query", folder / "mixed.query", "--evidence", folder / "mixed.evid")
+            assert_equal(tuple(answer["assignment"]), best)
+            assert_near(answer["log10_value"], math.log10(total))
+
+        check(f"mmap {query}", compare)
+
+
 def check_sampling(folder, _):
     """Frequencies of 600 samples of the independent sets of a path of 3 vertices: 5 sets, 120 each."""
     path = folder / "path.col"
@@ -312,6 +340,18 @@ def check_published():
     for name, value in (("cubic_vc_50_0", 2802717837), ("mc2022_track1_021", 784637825987894704862177297051569632016580688841015296000),
                         ("mc2022_track1_033", 2**62), ("mc2022_track1_038", 2**63)):
         check(name, lambda n=name, v=value: assert_equal(solve(PUBLIC / "cnf" / f"{n}.cnf")["value"], v))
+    def mmap(name, query, log10):
+        with tempfile.NamedTemporaryFile("w", suffix=".query") as file:
+            file.write(f"{len(query)} {' '.join(map(str, query))}")
+            file.flush()
+            model = PUBLIC / "uai" / f"{name}.uai"
+            answer = solve(model, "--evidence", f"{model}.evid", "--query", file.name, "--task", "mmap")
+            assert_near(answer["log10_value"], log10)
+
+    for name, answers in json.loads((PUBLIC / "uai" / "ANSWERS.json").read_text()).items():
+        known = answers.get("MMAP") or answers.get("MMAP_own") if isinstance(answers, dict) else None
+        if known:
+            check(f"{name} mmap", mmap, name, known["query"], known["log10"])
     check("mc2022_track2_042", lambda: assert_near(solve(PUBLIC / "cnf" / "mc2022_track2_042.cnf")["log10_value"], -0.0824289294566))
 
 
@@ -320,7 +360,7 @@ def main():
     generator = random.Random(SEED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for function in (check_graphs, check_stars, check_quadratic, check_wcsp, check_formulas, check_sampling, check_messages):
+        for function in (check_graphs, check_stars, check_quadratic, check_wcsp, check_formulas, check_mixed, check_sampling, check_messages):
             function(folder, generator)
     check_published()
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
