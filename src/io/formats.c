@@ -130,8 +130,8 @@ static tensum_status make_network(const ts_source *source, ts_draft *draft, tens
             goto done;
         }
         ranks[i] = (int32_t)rank;
-        labels[i] = draft->modes + draft->offsets[i];
-        extents[i] = draft->extents + draft->offsets[i];
+        labels[i] = rank != 0 ? draft->modes + draft->offsets[i] : NULL;
+        extents[i] = rank != 0 ? draft->extents + draft->offsets[i] : NULL;
     }
     /* Only labels that no operand has need an extent of their own. */
     for (int64_t m = 0; n != 0 && m < draft->offsets[n]; m++) {

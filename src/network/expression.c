@@ -224,12 +224,13 @@ static tensum_status parse(const char *expression, int64_t operand_count, const 
         for (int64_t i = 0; i < count; i++) {
             own += list.labels[list.starts[t] + i] != ELLIPSIS;
         }
-        TRY(expand(list.labels + list.starts[t], count, ranks[t] - own, &expanded));
+        TRY(expand(list.labels != NULL ? list.labels + list.starts[t] : NULL, count, ranks[t] - own, &expanded));
         TRY(push_start(&expanded));
     }
     if (arrow) {
         int64_t start = list.starts[list.start_count - 2];
-        TRY(expand(list.labels + start, (int64_t)list.label_count - start, widest, &output));
+        const int64_t *written = list.labels != NULL ? list.labels + start : NULL; /* no labels, no array */
+        TRY(expand(written, (int64_t)list.label_count - start, widest, &output));
     } else {
         TRY(implicit_output(&list, widest, &output));
     }
