@@ -102,6 +102,9 @@ static inline double ts_budget_used(const ts_budget *budget)
  * Near-linear; leftovers of different components are joined smallest first. */
 tensum_status ts_greedy(const ts_hypergraph *graph, double alpha, double temperature, uint64_t seed, int32_t *pairs);
 
+/* One tensor that absorbs the others, from the rim on: always the one that leaves it lightest. See sweep.c. */
+tensum_status ts_sweep(const ts_hypergraph *graph, uint64_t seed, int32_t *pairs);
+
 /* ---- the table ---- */
 
 typedef struct ts_search {

@@ -5,6 +5,7 @@
 /* Candidates that cost little come first. */
 static const ts_recipe automatic = {
     .candidates = {{TS_FROM_GREEDY, 0.0, 0.0},
+                   {TS_FROM_SWEEP, 0.0, 0.0},
                    {TS_FROM_DEGREE, 0.0, 0.0},
                    {TS_FROM_FILL, 0.0, 0.0},
                    {TS_FROM_DISSECTION, 0.10, 0.3},
@@ -12,8 +13,9 @@ static const ts_recipe automatic = {
                    {TS_FROM_DISSECTION, 0.15, 0.3},
                    {TS_FROM_GREEDY, 0.3, 0.0},
                    {TS_FROM_DISSECTION, 0.10, 1.0},
+                   {TS_FROM_SWEEP, 0.0, 0.0},
                    {TS_FROM_DEGREE, 0.1, 0.0}},
-    .candidate_count = 9, .anneal = true, .width = 8, .hot = 0.5, .cold = 0.08};
+    .candidate_count = 11, .anneal = true, .width = 8, .hot = 0.5, .cold = 0.08};
 static const ts_recipe greedy = {
     .candidates = {{TS_FROM_GREEDY, 0.0, 0.0}, {TS_FROM_GREEDY, 0.1, 0.0}, {TS_FROM_GREEDY, 0.3, 0.0},
                    {TS_FROM_GREEDY, 0.3, 0.0}, {TS_FROM_GREEDY, 1.0, 0.0}},
@@ -24,6 +26,10 @@ static const ts_recipe dissection = {
     .candidates = {{TS_FROM_DISSECTION, 0.10, 0.3}, {TS_FROM_DISSECTION, 0.05, 0.0}, {TS_FROM_DISSECTION, 0.15, 0.3},
                    {TS_FROM_DISSECTION, 0.10, 1.0}, {TS_FROM_DISSECTION, 0.20, 0.0}, {TS_FROM_DISSECTION, 0.05, 0.3}},
     .candidate_count = 6, .width = 10};
+static const ts_recipe sweep = {
+    .candidates = {{TS_FROM_SWEEP, 0.0, 0.0}, {TS_FROM_SWEEP, 0.0, 0.0}, {TS_FROM_SWEEP, 0.0, 0.0},
+                   {TS_FROM_SWEEP, 0.0, 0.0}},
+    .candidate_count = 4};
 static const ts_recipe minimum_degree = {
     .candidates = {{TS_FROM_DEGREE, 0.0, 0.0}, {TS_FROM_DEGREE, 0.1, 0.0}, {TS_FROM_DEGREE, 0.3, 0.0}},
     .candidate_count = 3};
@@ -39,6 +45,7 @@ static const ts_optimizer table[] = {
     {"greedy", &greedy, "cheapest pair first, several times with noise"},
     {"annealing", &annealing, "simulated annealing of a greedy tree by rotations"},
     {"dissection", &dissection, "nested dissection, then every small subtree made optimal"},
+    {"sweep", &sweep, "one tensor absorbs its neighbours, from the rim on"},
     {"min_degree", &minimum_degree, "eliminates the label with the smallest clique first"},
     {"min_fill", &minimum_fill, "eliminates the label first that joins the fewest labels anew"},
     {"exact", &exact, "the best order of up to 20 tensors, outer products included"},

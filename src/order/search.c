@@ -4,6 +4,7 @@
 #include "order/dissect.h"
 #include "order/eliminate.h"
 #include "order/exact.h"
+#include "order/window.h"
 
 static const char *const what = "search for a contraction order";
 
@@ -38,7 +39,8 @@ typedef struct task {
     const ts_candidate *candidate; /* NULL: anneal the tree in pairs */
     uint64_t seed;
     double hot, cold;
-    double seconds; /* by the clock; 0: the budget counts work */
+    double allotted; /* work, or seconds by the clock */
+    double seconds;  /* by the clock; 0: the budget counts work */
     ts_budget budget;
     int32_t *pairs;
     double price;
@@ -50,6 +52,7 @@ typedef struct party {
     const ts_search *search;
     const ts_recipe *recipe;
     task *tasks;
+    bool large; /* too much for one search state */
 } party;
 
 static tensum_status refine(const party *p, task *t, bool anneal)
@@ -58,6 +61,9 @@ static tensum_status refine(const party *p, task *t, bool anneal)
     int32_t *scratch = NULL;
     ts_random random;
     tensum_status status;
+    if (p->large) {
+        return ts_pairs_price(p->graph, t->pairs, &p->search->price, &t->price);
+    }
     ts_random_seed(&random, t->seed ^ UINT64_C(0xa5a5a5a5));
     TRY(ts_state_create(&state, p->graph));
     TRY(ts_allocate(2 * (size_t)state.leaves - 1, sizeof *scratch, what, &scratch));
@@ -96,6 +102,10 @@ static tensum_status first_tree(const party *p, task *t, bool *found)
     switch (c->source) {
     case TS_FROM_GREEDY:
         status = ts_greedy(p->graph, 1.0, c->parameter, t->seed, t->pairs);
+        t->budget.left -= 3e-6 * p->graph->tensor_count;
+        break;
+    case TS_FROM_SWEEP:
+        status = ts_sweep(p->graph, t->seed, t->pairs);
         t->budget.left -= 3e-6 * p->graph->tensor_count;
         break;
     case TS_FROM_DEGREE:
@@ -141,16 +151,13 @@ static uint64_t derive(uint64_t seed, uint64_t index)
     return x ^ (x >> 31);
 }
 
-/* Run tasks with `work` for all of them together, or, by the clock, `seconds` from start to end. */
-static tensum_status run(party *p, ts_control *control, int32_t count, double work, double seconds, double *left)
+/* Run tasks, each with its own `allotted` work; by the clock that many seconds. */
+static tensum_status run(party *p, ts_control *control, int32_t count, double *left)
 {
-    int32_t threads = ts_pool_threads(p->search->pool);
-    int32_t turns = (count + threads - 1) / threads; /* tasks that one thread does one after the other */
     for (int32_t i = 0; i < count; i++) {
         task *t = &p->tasks[i];
-        t->seconds = seconds / turns;
-        t->budget = (ts_budget){.control = control};
-        t->budget.total = t->budget.left = seconds > 0.0 ? t->seconds : work / count;
+        t->seconds = p->search->deadline > 0.0 ? t->allotted : 0.0;
+        t->budget = (ts_budget){.control = control, .total = t->allotted, .left = t->allotted};
     }
     ts_pool_run(p->search->pool, count, work_on, p);
     for (int32_t i = 0; i < count; i++) {
@@ -161,6 +168,48 @@ static tensum_status run(party *p, ts_control *control, int32_t count, double wo
         *left -= p->tasks[i].budget.total - p->tasks[i].budget.left;
     }
     return TENSUM_OK;
+}
+
+/* Work that a first tree takes, without refinement. */
+static double expect(const party *p, const ts_candidate *candidate)
+{
+    double n = p->graph->tensor_count, pins = (double)p->graph->tensor_offsets[p->graph->tensor_count];
+    switch (candidate->source) {
+    case TS_FROM_GREEDY:
+    case TS_FROM_SWEEP:
+        return 3e-6 * n;
+    case TS_FROM_DISSECTION:
+        return 1.8e-6 * pins * log2(1.0 + n / 6.0);
+    default:
+        return (p->large ? 1e-4 : 1e-5) * n; /* they stop themselves where it takes much more */
+    }
+}
+
+/* The candidates after the first that `budget` has room for: those in front go first, and one dissection is worth the
+ * larger part of it. Sets up their tasks; returns their number. */
+static int32_t choose_candidates(party *p, double budget, uint64_t seed)
+{
+    const ts_recipe *recipe = p->recipe;
+    double total = 0.0;
+    int32_t count = 0;
+    bool dissected = false;
+    for (int32_t i = 1; i < recipe->candidate_count; i++) {
+        double cost = expect(p, &recipe->candidates[i]);
+        bool dissection = recipe->candidates[i].source == TS_FROM_DISSECTION;
+        double share = dissection && !dissected ? 0.7 : 0.25;
+        if (total + cost <= share * budget) {
+            total += cost;
+            dissected = dissected || dissection;
+            p->tasks[count].candidate = &recipe->candidates[i];
+            p->tasks[count].seed = derive(seed, (uint64_t)i);
+            p->tasks[count++].allotted = cost;
+        }
+    }
+    for (int32_t i = 0; i < count; i++) {
+        /* What is over is for refinement. */
+        p->tasks[i].allotted += fmax(0.25 * budget - total, 0.1 * total) / count;
+    }
+    return count;
 }
 
 /* Seconds a run with this price takes, near enough to tell whether a better order is worth looking for. */
@@ -201,7 +250,7 @@ static tensum_status search_large(party *p, ts_control *control, double *work, i
     int32_t *population[TS_CHAINS] = {NULL}, size = 0;
     double prices[TS_CHAINS];
     bool clock = search->deadline > 0.0;
-    double began = ts_seconds(), allowed = *work, spent_before = *work;
+    double began = ts_seconds(), allowed = *work;
     uint64_t seeds = search->seed;
     tensum_status status;
     size_t steps = (size_t)p->graph->tensor_count - 1;
@@ -216,17 +265,26 @@ static tensum_status search_large(party *p, ts_control *control, double *work, i
         TRY(ts_allocate(2 * steps, sizeof **population, what, &population[i]));
     }
     /* The cheapest candidate comes alone: it may be good enough, and whatever happens there is a tree. */
-    for (int32_t first = 0, end = 1; first < recipe->candidate_count; first = end, end = recipe->candidate_count) {
-        for (int32_t i = first; i < end; i++) {
-            p->tasks[i - first].candidate = &recipe->candidates[i];
-            p->tasks[i - first].seed = derive(seeds, (uint64_t)i);
+    double threads = clock ? ts_pool_threads(search->pool) : 1.0;
+    for (int round = 0; round < 2; round++) {
+        double budget = clock ? threads * fmax(1e-3, search->deadline - ts_seconds()) : *work;
+        int32_t count = 1;
+        if (round == 0) {
+            p->tasks[0].candidate = &recipe->candidates[0];
+            p->tasks[0].seed = derive(seeds, 0);
+            p->tasks[0].allotted = fmax(0.05 * budget, expect(p, &recipe->candidates[0]));
+        } else {
+            count = choose_candidates(p, budget, seeds);
         }
-        double share = first == 0 ? 0.05 : 0.2;
-        double seconds = clock ? fmax(1e-3, share * (search->deadline - ts_seconds())) : 0.0;
-        TRY(run(p, control, end - first, share * allowed, seconds, work));
-        select_best(p, end - first, population, prices, &size);
-        double done = clock ? ts_seconds() - began : spent_before - *work;
-        if (size > 0 && predict(p, prices[0]) < search->enough * done) {
+        TRY(run(p, control, count, work));
+        select_best(p, count, population, prices, &size);
+        if (size == 0) {
+            TRY(ts_greedy(p->graph, 1.0, 0.0, search->seed, population[0]));
+            TRY(ts_pairs_price(p->graph, population[0], &search->price, &prices[0]));
+            size = 1;
+        }
+        double done = clock ? ts_seconds() - began : allowed - *work;
+        if (predict(p, prices[0]) < search->enough * done || atomic_load(&control->stop)) {
             goto finish;
         }
     }
@@ -234,8 +292,12 @@ static tensum_status search_large(party *p, ts_control *control, double *work, i
     if (clock && ts_pool_threads(search->pool) < chains) {
         chains = ts_pool_threads(search->pool);
     }
+    if (p->large && (recipe->anneal || recipe->width > 0)) {
+        TRY(ts_search_windows(p->graph, search, recipe, control, TS_WINDOW, work, population[0]));
+        goto finish;
+    }
     double rest = clock ? search->deadline - ts_seconds() : *work;
-    for (int32_t round = 0; round < 4 && recipe->anneal && size > 0 && rest > 0.0; round++) {
+    for (int32_t round = 0; round < 4 && recipe->anneal && rest > 0.0; round++) {
         static const double heat[TS_CHAINS] = {0.6, 1.0, 2.0, 0.4};
         double part = rest * (double)(1 << round) / 15.0;
         for (int32_t i = 0; i < chains; i++) {
@@ -244,11 +306,12 @@ static tensum_status search_large(party *p, ts_control *control, double *work, i
             t->seed = derive(seeds, (uint64_t)(100 + 10 * round + i));
             t->hot = recipe->hot * (round == 0 ? 1.0 : heat[i]);
             t->cold = recipe->cold;
+            t->allotted = clock ? part : part / chains;
             memcpy(t->pairs, population[i < size && round == 0 ? i : 0], 2 * steps * sizeof *pairs);
         }
-        TRY(run(p, control, chains, part, clock ? part : 0.0, work));
+        TRY(run(p, control, chains, work));
         select_best(p, chains, population, prices, &size);
-        double done = clock ? ts_seconds() - began : spent_before - *work;
+        double done = clock ? ts_seconds() - began : allowed - *work;
         if (predict(p, prices[0]) < search->enough * done || atomic_load(&control->stop)) {
             break;
         }
@@ -269,7 +332,7 @@ done:
 tensum_status ts_search_connected(const ts_hypergraph *graph, const ts_search *search, const ts_recipe *recipe,
                                   ts_control *control, double *work, int32_t *pairs)
 {
-    party p = {graph, search, recipe, NULL};
+    party p = {graph, search, recipe, NULL, ts_state_bytes(graph) > TS_STATE_BYTES};
     double price;
     int32_t most = recipe->exact ? TS_EXACT_MOST : recipe->width > 0 ? TS_SMALL : 2;
     if (graph->tensor_count <= most) {
