@@ -7,7 +7,7 @@
  * The label graph joins labels that meet in a tensor. */
 typedef enum ts_elimination { TS_MINIMUM_DEGREE, TS_MINIMUM_FILL } ts_elimination;
 
-/* Gives up when the work (see ts_budget) goes beyond `work`: *width is INFINITY then. Eliminate by the rule; scores are blurred by a factor up to 1 + noise. `order` [label_count], `count` may be NULL:
+/* A label that vanishes along with another is not listed. Gives up when the work (see ts_budget) goes beyond `work`: *width is INFINITY then. Eliminate by the rule; scores are blurred by a factor up to 1 + noise. `order` [label_count], `count` may be NULL:
  * the labels eliminated, in order. *width: log2 of the elements of the largest clique, eliminated label included. */
 tensum_status ts_eliminate(const ts_hypergraph *graph, ts_elimination rule, double noise, uint64_t seed,
                            double work, int32_t *pairs, int32_t *order, int32_t *count, double *width);
