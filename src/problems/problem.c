@@ -5,7 +5,7 @@
 #include "algebra/algebra.h"
 #include "problems/problem.h"
 
-#define FRONT_ENDS(X) X(uai) X(graph) X(qubo) X(ising) X(wcsp) X(cnf) X(maxsat)
+#define FRONT_ENDS(X) X(uai) X(graph) X(qubo) X(ising) X(wcsp) X(cnf) X(maxsat) X(circuit)
 
 #define DECLARE(id) extern const ts_front_end ts_front_end_##id;
 FRONT_ENDS(DECLARE)

@@ -275,6 +275,113 @@ def check_mixed(folder, generator):
         check(f"mmap {query}", compare)
 
 
+def check_circuits(folder, generator):
+    """Against a state vector held here, gate by gate."""
+    n = 4
+    r, i = math.sqrt(0.5), 1j
+    e = lambda x: complex(math.cos(x), math.sin(x))
+    u3 = lambda t, p, l: [[math.cos(t / 2), -e(l) * math.sin(t / 2)], [e(p) * math.sin(t / 2), e(p + l) * math.cos(t / 2)]]
+    one = {"h": [[r, r], [r, -r]], "x": [[0, 1], [1, 0]], "y": [[0, -i], [i, 0]], "z": [[1, 0], [0, -1]], "s": [[1, 0], [0, i]],
+           "sdg": [[1, 0], [0, -i]], "t": [[1, 0], [0, e(math.pi / 4)]], "tdg": [[1, 0], [0, e(-math.pi / 4)]], "id": [[1, 0], [0, 1]]}
+    with_angle = {"rx": lambda t: [[math.cos(t / 2), -i * math.sin(t / 2)], [-i * math.sin(t / 2), math.cos(t / 2)]],
+                  "ry": lambda t: [[math.cos(t / 2), -math.sin(t / 2)], [math.sin(t / 2), math.cos(t / 2)]],
+                  "rz": lambda t: [[e(-t / 2), 0], [0, e(t / 2)]], "u1": lambda t: [[1, 0], [0, e(t)]]}
+    under = {"cx": "x", "cy": "y", "cz": "z", "ch": "h"}
+
+    def act(state, matrix, qubits):
+        k = len(qubits)
+        new = dict.fromkeys(state, 0)
+        for bits, amplitude in state.items():
+            column = sum(bits[q] << (k - 1 - j) for j, q in enumerate(qubits))
+            for row in range(1 << k):
+                if matrix[row][column]:
+                    target = list(bits)
+                    for j, q in enumerate(qubits):
+                        target[q] = row >> (k - 1 - j) & 1
+                    new[tuple(target)] += matrix[row][column] * amplitude
+        return new
+
+    def controlled(matrix):
+        size = 2 * len(matrix)
+        big = [[complex(a == b) for b in range(size)] for a in range(size)]
+        for a in range(len(matrix)):
+            for b in range(len(matrix)):
+                big[size // 2 + a][size // 2 + b] = matrix[a][b]
+        return big
+
+    swap = [[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
+    state = {bits: complex(not any(bits)) for bits in itertools.product((0, 1), repeat=n)}
+    lines = ["OPENQASM 2.0;", 'include "qelib1.inc";', "gate twice(a) x, y { ry(a) x; cx x, y; ry(a/2) y; }", f"qreg q[{n}];", "creg c[1];"]
+    for _ in range(40):
+        qubits = generator.sample(range(n), 3)
+        angle = round(generator.uniform(-4, 4), 3)
+        kind = generator.randrange(8)
+        if kind <= 1:
+            name = generator.choice(sorted(one))
+            lines.append(f"{name} q[{qubits[0]}];")
+            state = act(state, one[name], qubits[:1])
+        elif kind <= 3:
+            name = generator.choice(sorted(with_angle))
+            lines.append(f"{name}({angle}) q[{qubits[0]}];")
+            state = act(state, with_angle[name](angle), qubits[:1])
+        elif kind == 4:
+            name = generator.choice(sorted(under))
+            lines.append(f"{name} q[{qubits[0]}],q[{qubits[1]}];")
+            state = act(state, controlled(one[under[name]]), qubits[:2])
+        elif kind == 5:
+            lines.append(f"u3({angle},pi/2,-{abs(angle)}^2/2) q[{qubits[0]}]; swap q[{qubits[1]}],q[{qubits[2]}];")
+            state = act(state, u3(angle, math.pi / 2, -(abs(angle) ** 2) / 2), qubits[:1])
+            state = act(state, swap, qubits[1:])
+        elif kind == 6:
+            lines.append(f"ccx q[{qubits[0]}],q[{qubits[1]}],q[{qubits[2]}]; crz({angle}) q[{qubits[0]}],q[{qubits[2]}];")
+            state = act(state, controlled(controlled(one["x"])), qubits)
+            state = act(state, controlled(with_angle["rz"](angle)), [qubits[0], qubits[2]])
+        else:
+            lines.append(f"twice({angle}) q[{qubits[0]}],q[{qubits[1]}]; h q; barrier q;")
+            state = act(state, with_angle["ry"](angle), qubits[:1])
+            state = act(state, controlled(one["x"]), qubits[:2])
+            state = act(state, with_angle["ry"](angle / 2), qubits[1:2])
+            for q in range(n):
+                state = act(state, one["h"], [q])
+    path = folder / "random.qasm"
+    path.write_text("\n".join(lines + ["measure q[0] -> c[0];"]) + "\n")
+
+    def amplitudes(bits):
+        answer = solve(path, "--task", "amplitude", "--set", f"bits={bits}")
+        keys = [b for b in itertools.product((0, 1), repeat=n) if all(c in ("?", str(x)) for c, x in zip(bits, b))]
+        for k, key in enumerate(keys):
+            assert abs(complex(*answer["values"][2 * k:2 * k + 2]) - state[key]) < 1e-12, (key, answer["values"][2 * k:2 * k + 2], state[key])
+
+    def expectation(paulis):
+        other = state
+        for q, letter in enumerate(paulis):
+            other = act(other, one[letter.lower()] if letter != "I" else one["id"], [q])
+        expected = sum(state[b].conjugate() * other[b] for b in state)
+        assert_near(solve(path, "--task", "expectation", "--set", f"observable={paulis}")["value"], expected.real)
+
+    for bits in ("????", "0110", "1?0?"):
+        check(f"amplitude {bits}", amplitudes, bits)
+    for paulis in ("ZZZZ", "XIYI", "IIIX", "YZXY"):
+        check(f"expectation {paulis}", expectation, paulis)
+    # the circuit of qsim's documentation: two square roots of X make X, up to nothing at all
+    small = folder / "small.qsim"
+    small.write_text("2\n0 x_1_2 0\n1 x_1_2 0\n1 h 1\n2 fs 0 1 1.5707963267948966 0\n")
+    check("qsim", lambda: assert_true(all(abs(a - b) < 1e-12 for a, b in zip(
+        solve(small, "--set", "bits=??")["values"], [0, 0, 0, -r, 0, 0, r, 0]))))
+    for text, place, words in (("OPENQASM 2.0;\nqreg q[2];\nfoo q[0];\n", ":3:1:", "qelib1.inc"), ("OPENQASM 2.0;\nqreg q[2];\nreset q[0];\n", ":3:1:", "unitary"),
+                               ("OPENQASM 2.0;\nqreg q[2];\ncx q[0],q[5];\n", ":3:11:", "index"), ("OPENQASM 2.0;\nqreg q[1];\nrx(2*) q;\n", ":3:6:", "number"),
+                               ("OPENQASM 2.0;\nqreg q[1];\ngate f a { f a; }\nf q[0];\n", ":3:12:", "defined before")):
+        bad = folder / "bad.qasm"
+        bad.write_text(text)
+
+        def message(text=text, place=place, words=words):
+            bad.write_text(text)
+            found = solve(bad, status=3)
+            assert place in found and words in found, found
+
+        check(f"circuit message {words}", message)
+
+
 def check_sampling(folder, _):
     """Frequencies of 600 samples of the independent sets of a path of 3 vertices: 5 sets, 120 each."""
     path = folder / "path.col"
@@ -360,7 +467,7 @@ def main():
     generator = random.Random(SEED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for function in (check_graphs, check_stars, check_quadratic, check_wcsp, check_formulas, check_mixed, check_sampling, check_messages):
+        for function in (check_graphs, check_stars, check_quadratic, check_wcsp, check_formulas, check_mixed, check_circuits, check_sampling, check_messages):
             function(folder, generator)
     check_published()
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
