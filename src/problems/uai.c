@@ -55,6 +55,13 @@ static tensum_status read_evidence(const tensum_problem_options *options, ts_uai
     if (options->evidence != NULL) {
         TRY(ts_input_read(options->evidence, &input));
         TRY(ts_uai_read_evidence(&input, sample, model));
+        ts_input_free(&input);
+        input = (ts_input){0};
+    }
+    const char *soft = ts_setting(options, "soft");
+    if (soft != NULL) {
+        TRY(ts_input_read(soft, &input));
+        TRY(ts_uai_read_soft(&input, model));
     }
 done:
     ts_input_free(&input);
@@ -246,7 +253,7 @@ const ts_front_end ts_front_end_uai = {
     .summary = "graphical models (UAI): most probable assignment (also of some variables), partition function, marginals",
     .tasks = "map|mpe pr mar mmap",
     .suffixes = ".uai .erg",
-    .settings = "sample pairs",
+    .settings = "sample pairs soft",
     .recognize = recognize,
     .read = read_uai,
     .answer = answer_uai,

@@ -22,6 +22,8 @@ typedef struct ts_uai_model {
 tensum_status ts_uai_read_model(const ts_input *input, ts_uai_model *model);
 /* Evidence in the form of 2014 (K V X ...) or with the number of samples in front; `sample` counts from 0. */
 tensum_status ts_uai_read_evidence(const ts_input *input, int64_t sample, ts_uai_model *model);
+/* Soft evidence, `K {V CARD W_0 .. W_CARD-1}`: each multiplies the model by weights of one variable's values. */
+tensum_status ts_uai_read_soft(const ts_input *input, ts_uai_model *model);
 /* Query variables: K V...; ts_free. */
 tensum_status ts_uai_read_query(const ts_input *input, const ts_uai_model *model, int64_t *count, int64_t **variables);
 void ts_uai_free(ts_uai_model *model);

@@ -273,6 +273,39 @@ done:
 /* ---- factors as operands ---- */
 
 /* The part of a table that agrees with the evidence. */
+tensum_status ts_uai_read_soft(const ts_input *input, ts_uai_model *model)
+{
+    tensum_status status = TENSUM_OK;
+    ts_scanner scanner;
+    int64_t count, scopes = model->scope_offsets[model->factor_count], entries = model->table_offsets[model->factor_count];
+    ts_scanner_start(&scanner, input);
+    TRY(ts_scan_count(&scanner, "the number of variables with soft evidence", 6, &count));
+    TRY(ts_reallocate((size_t)(model->factor_count + count + 1), sizeof(int64_t), "factors", &model->scope_offsets));
+    TRY(ts_reallocate((size_t)(model->factor_count + count + 1), sizeof(int64_t), "factors", &model->table_offsets));
+    TRY(ts_reallocate((size_t)(scopes + count), sizeof(int64_t), "scopes", &model->scopes));
+    for (int64_t i = 0; i < count; i++) {
+        int64_t v, card;
+        TRY(ts_scan_integer(&scanner, "a variable", 0, model->variable_count - 1, &v));
+        TRY(ts_scan_integer(&scanner, "the variable's cardinality", model->cards[v], model->cards[v], &card));
+        TRY(ts_reallocate((size_t)(entries + card), sizeof(double), "tables", &model->tables));
+        for (int64_t x = 0; x < card; x++) {
+            TRY(ts_scan_real(&scanner, "a weight", &model->tables[entries + x]));
+            if (model->tables[entries + x] < 0) {
+                status = ts_scan_fail(&scanner, "a weight of at least 0");
+                goto done;
+            }
+        }
+        model->scopes[scopes++] = v;
+        entries += card;
+        model->factor_count++;
+        model->scope_offsets[model->factor_count] = scopes;
+        model->table_offsets[model->factor_count] = entries;
+    }
+    TRY(ts_scan_end(&scanner));
+done:
+    return status;
+}
+
 static tensum_status add_factor(tensum_problem *problem, const ts_uai_model *model, int64_t factor, bool log_tables)
 {
     tensum_status status = TENSUM_OK;

@@ -275,6 +275,28 @@ def check_mixed(folder, generator):
         check(f"mmap {query}", compare)
 
 
+def check_soft_evidence(folder, generator):
+    """Weights on single variables, against sums over all assignments."""
+    p, q = [0.3, 0.7], [[0.9, 0.1], [0.2, 0.8]]
+    model, soft = folder / "soft.uai", folder / "soft.evid"
+    model.write_text("BAYES 2 2 2 2 1 0 2 0 1\n2 0.3 0.7\n4 0.9 0.1 0.2 0.8\n")
+    weights = [round(generator.random(), 3) + 0.01 for _ in range(2)]
+    soft.write_text(f"1 1 2 {weights[0]} {weights[1]}\n")
+    joint = {(a, b): p[a] * q[a][b] * weights[b] for a in (0, 1) for b in (0, 1)}
+    total = sum(joint.values())
+    check("soft pr", lambda: assert_near(solve(model, "--task", "pr", "--set", f"soft={soft}")["log10_value"], math.log10(total)))
+
+    def marginals():
+        found = solve(model, "--task", "mar", "--set", f"soft={soft}")["marginals"]
+        assert_near(found[0][1], (joint[1, 0] + joint[1, 1]) / total)
+        assert_near(found[1][0], (joint[0, 0] + joint[1, 0]) / total)
+
+    check("soft mar", marginals)
+    check("soft map", lambda: assert_equal(tuple(solve(model, "--set", f"soft={soft}")["assignment"]), max(joint, key=joint.get)))
+    soft.write_text("1 1 3 1 1 1\n")
+    check("soft message", lambda: assert_true(":1:5:" in solve(model, "--set", f"soft={soft}", status=3)))
+
+
 def check_circuits(folder, generator):
     """Against a state vector held here, gate by gate."""
     n = 4
@@ -467,7 +489,7 @@ def main():
     generator = random.Random(SEED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for function in (check_graphs, check_stars, check_quadratic, check_wcsp, check_formulas, check_mixed, check_circuits, check_sampling, check_messages):
+        for function in (check_graphs, check_stars, check_quadratic, check_wcsp, check_formulas, check_mixed, check_soft_evidence, check_circuits, check_sampling, check_messages):
             function(folder, generator)
     check_published()
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
