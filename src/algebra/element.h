@@ -9,7 +9,8 @@
  *   ts_better_<a>_<d>(x, best)           selective only: does x replace best? NaN replaces all but NaN, so
  *                                        the first of several equal terms or NaNs is kept
  *   ts_add_<a>_<d>(x, y, modulus)        x (+) y
- *   ts_finish_<a>_<m>_<d>(x)             what is stored: +0 for -0; integer tropical ranges restored
+ *   ts_finish_<a>_<m>_<d>(x)             what is stored: +0 for -0, also for what rounds to it; integer tropical
+ *                                        ranges restored
  *   ts_zero_<a>_<m>_<d>(), ts_one_<a>_<m>_<d>()
  *
  * Selective semirings apply ts_round to the product before they compare (semantics, point 7).
@@ -170,14 +171,14 @@ TS_ELEMENT_INLINE uint8_t ts_round_bool(uint8_t x) { return x; }
         if (low != low || low == -INF || high == INF) return low != low ? low : high;                          \
         return high + LOG(EXP(low - high));                                                                    \
     }                                                                                                          \
-    TS_ELEMENT_INLINE T ts_finish_sum_times_##d(T x) { return x + (T)0; }                                     \
+    TS_ELEMENT_INLINE T ts_finish_sum_times_##d(T x) { return ts_round_##d(x) + (T)0; }                       \
     TS_ELEMENT_INLINE T ts_finish_max_plus_##d(T x) { return x + (T)0; }                                      \
     TS_ELEMENT_INLINE T ts_finish_min_plus_##d(T x) { return x + (T)0; }                                      \
     TS_ELEMENT_INLINE T ts_finish_max_ntimes_##d(T x) { return x + (T)0; }                                    \
     TS_ELEMENT_INLINE T ts_finish_min_ntimes_##d(T x) { return x + (T)0; }                                    \
     TS_ELEMENT_INLINE T ts_finish_max_min_##d(T x) { return x + (T)0; }                                       \
     TS_ELEMENT_INLINE T ts_finish_min_max_##d(T x) { return x + (T)0; }                                       \
-    TS_ELEMENT_INLINE T ts_finish_lse_plus_##d(T x) { return x + (T)0; }                                      \
+    TS_ELEMENT_INLINE T ts_finish_lse_plus_##d(T x) { return ts_round_##d(x) + (T)0; }                        \
     TS_ELEMENT_INLINE T ts_zero_sum_times_##d(void) { return (T)0; }                                          \
     TS_ELEMENT_INLINE T ts_zero_max_plus_##d(void) { return -INF; }                                           \
     TS_ELEMENT_INLINE T ts_zero_min_plus_##d(void) { return INF; }                                            \

@@ -572,11 +572,10 @@ static void strides_count_elements(void **state)
             double got[4];
             tensum_tensor inputs[] = {TENSOR(TENSUM_F64, a, 2, 3), TENSOR(TENSUM_F64, b, 3, 4), TENSOR(TENSUM_F64, c, 4, 5), TENSOR(TENSUM_F64, d, 5, 2)};
             const tensum_tensor out = TENSOR(TENSUM_F64, got, 2, 2);
-            if (kind == 1) {
-                inputs[0].strides = EXTENTS(3, 1);
-            } else if (kind == 2) {
-                inputs[0].data = columns;
-                inputs[0].strides = EXTENTS(1, 2);
+            const int64_t row_major[] = {3, 1}, column_major[] = {1, 2};
+            if (kind > 0) {
+                inputs[0].data = kind == 1 ? a : columns;
+                inputs[0].strides = kind == 1 ? row_major : column_major;
             }
             contraction job = {.expression = "ij,jk,kl,lm->im", .semiring = TENSUM_SUM_PRODUCT, .dtype = TENSUM_F64, .operands = inputs, .operand_count = 4, .output = &out};
             RUN(&job, device);
