@@ -54,7 +54,7 @@ static ts_c128 narrow_c128(ts_c128 x) { return x; }
     static void end_##s##_##d(ts_sum *sum, void *c, _Bool accumulate)                           \
     {                                                                                                    \
         double value = sum->as.f64 + (accumulate ? (double)LOAD(d, c) : 0.0);                            \
-        *(ts_s_##d *)c = ts_store_##d((ts_c_##d)value + (ts_c_##d)0);                                    \
+        *(ts_s_##d *)c = ts_store_##d(ts_finish_##a##_##m##_##d((ts_c_##d)value));                        \
     }
 #define COMPLEX_SUM(s, a, m, d)                                                                          \
     static void feed_##s##_##d(ts_sum *sum, const void *x, const void *y)                      \
@@ -135,7 +135,7 @@ static double end_exponential(const ts_sum *sum)
             feed_exponential(&both, (double)LOAD(d, c));                                                 \
             *sum = both;                                                                                 \
         }                                                                                                \
-        *(ts_s_##d *)c = ts_store_##d((ts_c_##d)end_exponential(sum) + (ts_c_##d)0);                     \
+        *(ts_s_##d *)c = ts_store_##d(ts_finish_##a##_##m##_##d((ts_c_##d)end_exponential(sum)));         \
     }
 
 #define SUM_f16 FLOAT_SUM

@@ -42,7 +42,8 @@ typedef struct ts_backend {
     tensum_status (*contract)(const ts_contract_spec *spec, const void *a, const void *b, void *c, void *winners,
                               const ts_run *run);
     tensum_status (*reduce)(const ts_reduce_spec *spec, const void *a, void *c, void *winners, const ts_run *run);
-    /* Selective semirings: by winners. log_sum_exp: by weights exp(a + b - c); winners is NULL. */
+    /* Selective semirings: by winners. log_sum_exp: by weights exp(a + b - c); sum_product of 16-bit floats: by
+     * the other operand; winners is NULL for both. */
     tensum_status (*adjoint)(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c,
                              const void *winners, const void *g, void *d, const ts_run *run);
     tensum_status (*reduce_adjoint)(const ts_reduce_adjoint_spec *spec, const void *a, const void *c,

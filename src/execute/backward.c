@@ -80,8 +80,8 @@ static tensum_status backward_step(ts_running *running, int32_t s)
     const void *z = workspace->base[step->c];
     for (int side = 0; side < 2; side++) {
         int32_t operand = side == 0 ? step->a : step->b;
-        if (operand < 0 || !workspace->wanted[operand]) {
-            continue;
+        if (operand < 0 || !workspace->wanted[operand] || plan->values[operand].elements == 0) {
+            continue; /* with no elements strides mean nothing, not even that a mode is there */
         }
         bool input = plan->values[operand].place == TS_PLACE_INPUT;
         ts_extra_strides d = {plan->values[operand].labels, plan->values[operand].rank,
@@ -94,7 +94,7 @@ static tensum_status backward_step(ts_running *running, int32_t s)
             spec.accumulate = accumulate;
             spec.winner_bytes = winners != NULL ? winner_bytes : 0;
             TRY(backend->reduce_adjoint(&spec, x, z, winners, g, target, &running->step));
-        } else if (plan->algebra.semiring == TENSUM_SUM_PRODUCT) {
+        } else if (ts_adjoint_is_contraction(plan->algebra)) {
             ts_contract_spec spec;
             const void *other = side == 0 ? y : x;
             ts_adjoint_contract_build(plan, &workspace->strides, step, side, g_strides, &d, modes, &spec);

@@ -33,7 +33,7 @@ static tensum_status measure_steps(const tensum_program *program, ts_compiled *c
             bytes = backend->contract_scratch != NULL ? backend->contract_scratch(&spec, threads) : 0;
             for (int side = 0; side < 2 && (program->modes & TENSUM_GRADIENT) != 0; side++) {
                 size_t more = 0;
-                if (plan->algebra.semiring == TENSUM_SUM_PRODUCT) {
+                if (ts_adjoint_is_contraction(plan->algebra)) {
                     ts_adjoint_contract_build(plan, &strides, step, side, NULL, NULL, modes, &spec);
                     more = backend->contract_scratch != NULL ? backend->contract_scratch(&spec, threads) : 0;
                 } else if (backend->adjoint_scratch != NULL) {
@@ -105,7 +105,7 @@ static tensum_status compile(tensum_program *program)
     if (compiled->keeps) {
         compiled->total_offset = end;
         end += aligned(elements * (int64_t)bytes);
-        if (plan->slice_total > 1) {
+        if (plan->slice_total != 1) {
             compiled->partial_offset = end;
             end += aligned(elements * (int64_t)bytes);
             compiled->slice_offset = end;

@@ -77,7 +77,7 @@ static tensum_status run_values(ts_running *running)
     int64_t count = arguments->slice_count < 0 ? plan->slice_total - arguments->slice_first : arguments->slice_count;
     ts_bind_output(running, true);
     bool repeats = plan->steps[plan->step_count - 1].fill_zero;
-    if (!arguments->accumulate && (plan->slice_total != 1 || repeats)) {
+    if (!arguments->accumulate && (plan->slice_total != 1 || count == 0 || repeats)) {
         ts_element zero = ts_identity(plan->algebra, false);
         TRY(fill_tensor(running, n, arguments->output->strides, arguments->output->data, (size_t)bytes, &zero));
     }

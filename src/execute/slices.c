@@ -23,7 +23,8 @@ void ts_absorb_slice(ts_running *running, char *total, const int64_t *t, const c
         ts_sum sum = {.modulus = plan->algebra.modulus};
         char *target = total + at_total * bytes;
         if (slice_of[at_compact] < 0) {
-            memcpy(target, partial + at_compact * bytes, (size_t)bytes);
+            pair->feed(&sum, partial + at_compact * bytes, NULL); /* a sum of one term: +0 for -0, as in value runs */
+            pair->end(&sum, target, false);
             slice_of[at_compact] = running->slice;
             continue;
         }

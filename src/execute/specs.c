@@ -155,6 +155,11 @@ void ts_reduce_spec_build(const tensum_plan *plan, const ts_strides *strides, co
     spec->sum_count = finish_class(modes + spec->kept_count, step->sum_count, true);
 }
 
+bool ts_adjoint_is_contraction(ts_algebra algebra)
+{
+    return algebra.semiring == TENSUM_SUM_PRODUCT && tensum_dtype_gradient(algebra.dtype) == algebra.dtype;
+}
+
 void ts_adjoint_contract_build(const tensum_plan *plan, const ts_strides *strides, const ts_step *step, int side,
                                const ts_extra_strides *g, const ts_extra_strides *d, ts_mode *modes,
                                ts_contract_spec *spec)

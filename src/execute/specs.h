@@ -40,8 +40,10 @@ void ts_contract_spec_build(const tensum_plan *plan, const ts_strides *strides, 
 void ts_reduce_spec_build(const tensum_plan *plan, const ts_strides *strides, const ts_step *step,
                           const ts_extra_strides *winners, ts_mode *modes, ts_reduce_spec *spec);
 
-/* Backward specs. g: the cotangent of c; d: the gradient of operand `side`, NULL: laid out as the operand itself.
- * For sum_product the adjoint is an ordinary contraction of g with the (conjugated) other operand into d. */
+/* Whether the adjoint of a contract step is an ordinary contraction of g with the (conjugated) other operand into d:
+ * sum_product, unless cotangents have a dtype of their own (16-bit floats), which contractions cannot mix. */
+bool ts_adjoint_is_contraction(ts_algebra algebra);
+/* Backward specs. g: the cotangent of c; d: the gradient of operand `side`, NULL: laid out as the operand itself. */
 void ts_adjoint_contract_build(const tensum_plan *plan, const ts_strides *strides, const ts_step *step, int side,
                                const ts_extra_strides *g, const ts_extra_strides *d, ts_mode *modes,
                                ts_contract_spec *spec);

@@ -19,15 +19,22 @@ static bool persists(const tensum_plan *plan, const ts_value *value)
     return plan->slice_total > 1 && !value->varies && value->consumer >= 0 && !plan->steps[value->consumer].invariant;
 }
 
-/* TENSUM_VALUE: first fit over the time from producer to consumer. */
+/* TENSUM_VALUE: first fit over the time from producer to consumer. What persists has its place from the start: every
+ * later slice goes through all steps again, also through those before its producer. */
 static tensum_status place_values(tensum_plan *plan, size_t element_bytes)
 {
     tensum_status status = TENSUM_OK;
     ts_arena arena = {0};
+    for (int32_t i = 0; i < plan->value_count; i++) {
+        ts_value *value = &plan->values[i];
+        if (value->place == TS_PLACE_ARENA && persists(plan, value)) {
+            TRY(ts_arena_take(&arena, saturating_bytes(value->elements, element_bytes), &value->value_offset));
+        }
+    }
     for (int32_t s = 0; s < plan->step_count; s++) {
         const ts_step *step = &plan->steps[s];
         ts_value *c = &plan->values[step->c];
-        if (c->place == TS_PLACE_ARENA) {
+        if (c->place == TS_PLACE_ARENA && !persists(plan, c)) {
             TRY(ts_arena_take(&arena, saturating_bytes(c->elements, element_bytes), &c->value_offset));
         }
         const int32_t operands[2] = {step->a, step->b};

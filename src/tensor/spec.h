@@ -45,7 +45,8 @@ typedef struct ts_reduce_spec {
     uint8_t winner_bytes;
 } ts_reduce_spec;
 
-/* Gradient of one operand of a contract step of a selective semiring, or of log_sum_exp.
+/* Gradient of one operand of a contract step of a selective semiring, of log_sum_exp, or of sum_product where cotangents
+ * have a dtype of their own (16-bit floats).
  *
  * side 0: d[batch, left, sum]  from sums over right;  side 1: d[batch, right, sum] from sums over left.
  * All classes are in canonical order (label order): sums of cotangents run over the row-major linear index of the

@@ -370,7 +370,7 @@ bool case_run(test_case *test, const test_machine *machine, case_outcome *outcom
     if (test->separate || test->in_two_ranges) {
         good = true;
         for (unsigned mode = 1; good && mode <= TENSUM_DECODE; mode <<= 1) {
-            good = (test->modes & mode) == 0 || run_modes(&runner, mode);
+            good = (test->modes & mode) == 0 || run_modes(&runner, mode == TENSUM_WINNERS ? mode | TENSUM_VALUE : mode);
         }
     } else {
         good = run_modes(&runner, test->modes);

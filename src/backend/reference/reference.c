@@ -179,6 +179,8 @@ static tensum_status adjoint(const ts_adjoint_spec *spec, const void *a, const v
                     double share = 0;
                     if (spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
                         share = get_real(g, q.g, real) * weight(x + y, pair->real(at(c, q.c, bytes)));
+                    } else if (spec->algebra.semiring == TENSUM_SUM_PRODUCT) {
+                        share = get_real(g, q.g, real) * y;
                     } else if (winners == NULL ? k == 0 : get_winner(winners, q.w, spec->winner_bytes) == k) {
                         double f = factor(spec->algebra.semiring, x, y, spec->tie_here);
                         share = f == 0 && spec->algebra.semiring >= TENSUM_MAX_MIN ? 0 : get_real(g, q.g, real) * f;
