@@ -6,7 +6,7 @@
 /* A network with a hyperedge, a diagonal, a broadcast and a label summed alone; through every kind of object. */
 static tensum_status scenario(tensum_device device, int threads, tensum_semiring semiring, unsigned modes, int sliced, double *result)
 {
-    const double a[] = {1, 2, 3, 4, 5, 6}, b[] = {2, 0, 1, 1, 3, 2, 2, 1, 0, 4, 1, 1}, c[] = {1, 2}, d[] = {3, 1, 2, 2};
+    const double a[] = {1, 2, 3, 4, 5, 6}, b[] = {2, 0, 1, 1, 3, 2, 2, 1, 0, 4, 1, 1}, c[] = {1, 2, 1}, d[] = {3, 1, 2, 2};
     double value = 0, gradient[4][12];
     int64_t assignment[8], path[16];
     tensum_context_options context_options = TENSUM_CONTEXT_OPTIONS_INIT;
@@ -18,9 +18,9 @@ static tensum_status scenario(tensum_device device, int threads, tensum_semiring
     tensum_tree *tree = NULL;
     prepared made;
     tensum_status status;
-    const tensum_tensor inputs[] = {TENSOR(TENSUM_F64, a, 2, 3), TENSOR(TENSUM_F64, b, 3, 2, 2), TENSOR(TENSUM_F64, c, 2), TENSOR(TENSUM_F64, d, 2, 2)};
+    const tensum_tensor inputs[] = {TENSOR(TENSUM_F64, a, 2, 3), TENSOR(TENSUM_F64, b, 3, 2, 2), TENSOR(TENSUM_F64, c, 3), TENSOR(TENSUM_F64, d, 2, 2)};
     const tensum_tensor out = SCALAR(TENSUM_F64, &value), gradients[] = {TENSOR(TENSUM_F64, gradient[0], 2, 3), TENSOR(TENSUM_F64, gradient[1], 3, 2, 2),
-                                                                         TENSOR(TENSUM_F64, gradient[2], 2), TENSOR(TENSUM_F64, gradient[3], 2, 2)};
+                                                                         TENSOR(TENSUM_F64, gradient[2], 3), TENSOR(TENSUM_F64, gradient[3], 2, 2)};
     int32_t ranks[4];
     const int64_t *extents[4];
     for (int i = 0; i < 4; i++) {

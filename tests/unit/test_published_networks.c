@@ -73,7 +73,8 @@ static loaded *load(const published *known)
         network->label_lists[i] = network->labels[i];
         network->extent_lists[i] = network->extents;
     }
-    assert_int_equal(add_node(network, json_object_get(root, "tree"), base), network->count + network->steps - 1);
+    int64_t last = add_node(network, json_object_get(root, "tree"), base);
+    assert_int_equal(last, network->count + network->steps - 1);
     json_decref(root);
     return network;
 }
