@@ -623,8 +623,7 @@ EXPORT int cuGetErrorName(int result, const char **text)
 }
 EXPORT int cuGetErrorString(int result, const char **text)
 {
-    (void)result;
-    *text = "simulated";
+    *text = result == LAUNCH_FAILED && !fault.empty() ? fault.c_str() : "simulated";
     return SUCCESS;
 }
 EXPORT int cuDeviceGetCount(int *count)

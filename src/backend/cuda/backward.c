@@ -3,7 +3,24 @@
 
 #include <stddef.h>
 
-/* The cotangent of a step's result: that of the run's output, or ones, or an intermediate's. storage [64]. */
+/* The cotangent of the run's output, or ones. storage [64]. */
+static ts_cuda_pointer given_cotangent(const ts_cuda_emission *emission, int64_t *storage, ts_extra_strides *extra)
+{
+    const ts_cuda_program *program = emission->program;
+    int32_t value = (int32_t)program->input_count;
+    const ts_value *v = &program->plan->values[value];
+
+    if (emission->signature->where[ts_cuda_port_cotangent(program)] != TS_CUDA_UNUSED) {
+        ts_cuda_extra_strides(emission, ts_cuda_port_cotangent(program), value, storage, extra);
+        return ts_cuda_slot(emission, ts_cuda_port_cotangent(program));
+    }
+    /* One element for all: no label has a stride. */
+    *extra = (ts_extra_strides){v->labels, 0, storage};
+    return ts_cuda_at(emission->memory + program->slots_offset +
+                      ((size_t)program->port_count + TS_CUDA_SLOT_ONE) * sizeof(uint64_t));
+}
+
+/* The cotangent of a step's result. storage [64]. */
 static ts_cuda_pointer cotangent_of(const ts_cuda_emission *emission, int32_t value, int64_t *storage,
                                     ts_extra_strides *extra)
 {
@@ -14,14 +31,41 @@ static ts_cuda_pointer cotangent_of(const ts_cuda_emission *emission, int32_t va
         ts_cuda_compact_extra(emission, value, extra);
         return ts_cuda_at(emission->memory + program->arena_offset + (uint64_t)v->cotangent_offset);
     }
-    if (emission->signature->where[ts_cuda_port_cotangent(program)] != TS_CUDA_UNUSED) {
-        ts_cuda_extra_strides(emission, ts_cuda_port_cotangent(program), value, storage, extra);
-        return ts_cuda_slot(emission, ts_cuda_port_cotangent(program));
+    if (emission->signature->told_apart) {
+        ts_cuda_output_extra(emission, storage, extra);
+        return ts_cuda_slot(emission, program->port_count + TS_CUDA_SLOT_SEED);
     }
-    /* One element for all: no label has a stride. */
-    *extra = (ts_extra_strides){v->labels, 0, storage};
-    return ts_cuda_at(emission->memory + program->slots_offset +
-                      ((size_t)program->port_count + TS_CUDA_SLOT_ONE) * sizeof(uint64_t));
+    return given_cotangent(emission, storage, extra);
+}
+
+/* Taking a slice's result into the output, or making its cotangent. */
+static tensum_status emit_slices(const ts_cuda_emission *emission, ts_cuda_kernel kernel)
+{
+    const ts_cuda_program *program = emission->program;
+    const tensum_plan *plan = program->plan;
+    int32_t output = (int32_t)program->input_count;
+    const ts_value *v = &plan->values[output];
+    ts_mode modes[64];
+    int64_t compact[64], given[64];
+    ts_extra_strides compact_extra, given_extra;
+    ts_cuda_slices p = {0};
+
+    p.g = given_cotangent(emission, given, &given_extra);
+    ts_cuda_output_extra(emission, compact, &compact_extra);
+    for (int32_t i = 0; i < v->rank; i++) {
+        modes[i].extent = ts_plan_extent(plan, v->labels[i]);
+        modes[i].a = modes[i].w = modes[i].d = compact[i];
+        modes[i].b = 0;
+        modes[i].c = ts_cuda_port_stride(program, emission->signature, output, v->labels[i]);
+        modes[i].g = given_extra.count > 0 ? given[i] : 0;
+    }
+    p.a = ts_cuda_slot(emission, program->port_count + TS_CUDA_SLOT_PARTIAL);
+    p.c = ts_cuda_slot(emission, output);
+    p.w = ts_cuda_slot(emission, program->port_count + TS_CUDA_SLOT_SLICE_OF);
+    p.d = ts_cuda_slot(emission, program->port_count + TS_CUDA_SLOT_SEED);
+    p.slice_slot = ts_cuda_slot(emission, program->port_count + TS_CUDA_SLOT_SLICE).slot;
+    p.elements = v->elements;
+    return ts_cuda_add_slices(emission->list, &program->pair, kernel, &p, modes, v->rank);
 }
 
 /* Where the gradient of a value goes. */
@@ -181,7 +225,7 @@ static tensum_status emit_gradient_fills(const ts_cuda_emission *emission)
         for (int64_t m = network->offsets[v]; m < network->offsets[v + 1]; m++) {
             effective += network->raw_extents[m] != 1;
         }
-        if (plan->slice_total > 1 || effective > plan->values[v].rank) {
+        if (plan->slice_total != 1 || effective > plan->values[v].rank) {
             TRY(ts_cuda_fill_port(emission, ts_cuda_port_gradient(program, v), &program->gradient_common, &zero));
         }
     }
@@ -273,10 +317,10 @@ static tensum_status emit_gather(const ts_cuda_emission *emission, int64_t posit
 
     for (int32_t i = 0; i < v->rank; i++) { /* at most 64 */
         p.table[i].extent = ts_plan_extent(plan, v->labels[i]);
-        p.table[i].a = ts_stride_of(plan, emission->strides, output, v->labels[i]);
+        p.table[i].a = ts_cuda_port_stride(program, emission->signature, output, v->labels[i]);
         p.table[i].label = v->labels[i];
     }
-    p.a = ts_cuda_value_pointer(emission, output);
+    p.a = ts_cuda_slot(emission, output);
     p.assignments = emission->memory + program->decode_offset;
     p.result = emission->memory + program->decode_values_offset;
     p.assignment_count = plan->network->label_count;
@@ -328,7 +372,7 @@ static tensum_status emit_route(const ts_cuda_emission *emission)
         }
         count++;
     }
-    p.seed = cotangent_of(emission, (int32_t)program->input_count, storage, &extra);
+    p.seed = given_cotangent(emission, storage, &extra);
     p.steps = steps_address;
     p.labels = labels_address;
     p.assignment = emission->memory + program->decode_offset;
@@ -416,13 +460,20 @@ tensum_status ts_cuda_emit_backward(const ts_cuda_emission *emission)
     if ((program->modes & TENSUM_GRADIENT) != 0) {
         mark_wanted(emission);
     }
-    if ((program->modes & TENSUM_GRADIENT) != 0 && ts_plan_traces(plan)) {
-        ts_mode row = {.extent = plan->network->label_count, .c = 1};
-        ts_element zero;
-        memset(&zero, 0, sizeof zero);
+    if (emission->signature->told_apart) {
+        emission->list->phase = TS_CUDA_PHASE_ABSORB;
+        TRY(emit_slices(emission, TS_CUDA_KERNEL_ABSORB));
+        if ((program->modes & TENSUM_GRADIENT) != 0 && !program->traces) {
+            emission->list->phase = TS_CUDA_PHASE_SEED;
+            TRY(emit_slices(emission, TS_CUDA_KERNEL_SEED));
+        }
+    }
+    if (program->traces) {
+        if (plan->slice_total == 0) {
+            emission->list->phase = TS_CUDA_PHASE_GRADIENT_FILL;
+            TRY(emit_gradient_fills(emission));
+        }
         emission->list->phase = TS_CUDA_PHASE_BACKWARD;
-        TRY(ts_cuda_add_fill(emission->list, &program->wide_winner_common, &row, 1, &zero,
-                             ts_cuda_at(emission->memory + program->decode_offset)));
         TRY(emit_decode(emission, 1));
         TRY(emit_route(emission));
         TRY(emit_one_hot(emission));

@@ -69,15 +69,14 @@ void ts_cuda_choose_reduce(const ts_reduce_spec *spec, int units, const bool *ha
     choice->shared_bytes = TS_CUDA_REDUCE_SHARED;
     choice->splits = 1;
     choice->split_terms = spec->sum;
-    bool winners = spec->winner_bytes != 0;
-    if (has[winners ? TS_CUDA_KERNEL_REDUCE_ROW_W : TS_CUDA_KERNEL_REDUCE_ROW] && spec->sum >= 64 && spec->kept < 64 * (int64_t)units * TS_CUDA_THREADS) {
-        choice->kernel = winners ? TS_CUDA_KERNEL_REDUCE_ROW_W : TS_CUDA_KERNEL_REDUCE_ROW;
+    if (has[TS_CUDA_KERNEL_REDUCE_ROW] && spec->sum >= 64 && spec->kept < 64 * (int64_t)units * TS_CUDA_THREADS) {
+        choice->kernel = TS_CUDA_KERNEL_REDUCE_ROW;
         if (has[TS_CUDA_KERNEL_COMBINE]) {
             split(spec->sum, spec->kept > 0 ? 4 * (int64_t)units / spec->kept : 1, 4096, choice);
         }
         choice->tile_count = spec->kept * choice->splits;
     } else {
-        choice->kernel = winners ? TS_CUDA_KERNEL_REDUCE_W : TS_CUDA_KERNEL_REDUCE;
+        choice->kernel = TS_CUDA_KERNEL_REDUCE;
         choice->tile_count = divide_up(spec->kept, TS_CUDA_THREADS);
     }
     choice->grid = ts_cuda_grid(choice->tile_count);

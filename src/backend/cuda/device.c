@@ -26,14 +26,14 @@ static const char *const kernel_names[TS_CUDA_KERNEL_COUNT] = {
 #undef TS_CUDA_KERNEL_NAME
             [TS_CUDA_KERNEL_COMBINE] = "combine",
     [TS_CUDA_KERNEL_REDUCE] = "reduce",
-    [TS_CUDA_KERNEL_REDUCE_W] = "reduce_w",
     [TS_CUDA_KERNEL_REDUCE_ROW] = "reduce_row",
-    [TS_CUDA_KERNEL_REDUCE_ROW_W] = "reduce_row_w",
     [TS_CUDA_KERNEL_ADJOINT] = "adjoint",
     [TS_CUDA_KERNEL_REDUCE_ADJOINT] = "reduce_adjoint",
     [TS_CUDA_KERNEL_DECODE] = "decode",
     [TS_CUDA_KERNEL_CHECK] = "check",
     [TS_CUDA_KERNEL_ROUTE] = "route",
+    [TS_CUDA_KERNEL_ABSORB] = "absorb",
+    [TS_CUDA_KERNEL_SEED] = "seed",
     [TS_CUDA_KERNEL_COPY] = "copy",
     [TS_CUDA_KERNEL_COPY_TILE] = "copy",
     [TS_CUDA_KERNEL_FILL] = "fill",
@@ -42,6 +42,8 @@ static const char *const kernel_names[TS_CUDA_KERNEL_COUNT] = {
     [TS_CUDA_KERNEL_GATHER] = "gather",
     [TS_CUDA_KERNEL_ONE_HOT] = "one_hot",
 };
+
+const char *ts_cuda_kernel_name(ts_cuda_kernel kernel) { return kernel_names[kernel]; }
 
 /* ---- errors ---- */
 

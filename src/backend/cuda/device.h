@@ -22,14 +22,14 @@ typedef enum ts_cuda_kernel {
 #undef TS_CUDA_KERNEL_ENUM
             TS_CUDA_KERNEL_COMBINE,
     TS_CUDA_KERNEL_REDUCE,
-    TS_CUDA_KERNEL_REDUCE_W,
     TS_CUDA_KERNEL_REDUCE_ROW,
-    TS_CUDA_KERNEL_REDUCE_ROW_W,
     TS_CUDA_KERNEL_ADJOINT,
     TS_CUDA_KERNEL_REDUCE_ADJOINT,
     TS_CUDA_KERNEL_DECODE,
     TS_CUDA_KERNEL_CHECK,
     TS_CUDA_KERNEL_ROUTE,
+    TS_CUDA_KERNEL_ABSORB,
+    TS_CUDA_KERNEL_SEED,
     /* of the common module; by element size or dtype */
     TS_CUDA_KERNEL_COPY,
     TS_CUDA_KERNEL_COPY_TILE,
@@ -113,6 +113,9 @@ tensum_status ts_cuda_result(ts_cuda_device *device, int result, const char *wha
  * current. `module` is a semiring or TS_CUDA_COMMON. */
 tensum_status ts_cuda_find_kernel(ts_cuda_device *device, int module, tensum_dtype dtype, ts_cuda_kernel kernel,
                                   uint32_t shared_bytes, ts_cu_function *function);
+
+/* The kernel's name without semiring and dtype. */
+const char *ts_cuda_kernel_name(ts_cuda_kernel kernel);
 
 /* Device memory, in the order of `stream`. The context is current. On failure the message has the bytes asked for,
  * free and held. Release never fails: what cannot be given back safely is leaked and counted. */

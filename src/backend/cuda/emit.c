@@ -81,6 +81,31 @@ void ts_cuda_row_major_extra(const ts_cuda_emission *emission, int32_t value, in
     *extra = (ts_extra_strides){v->labels, v->rank, storage};
 }
 
+int64_t ts_cuda_output_stride(const ts_cuda_program *program, int32_t label)
+{
+    const tensum_network *network = program->plan->network;
+    int64_t first = network->offsets[program->input_count], past = network->offsets[program->input_count + 1];
+    int64_t compact = 1, stride = 0;
+
+    for (int64_t m = past - 1; m >= first; m--) {
+        if (network->raw_labels[m] == label && network->raw_extents[m] != 1) {
+            stride += compact;
+        }
+        compact *= ts_max64(network->raw_extents[m], 1);
+    }
+    return stride;
+}
+
+void ts_cuda_output_extra(const ts_cuda_emission *emission, int64_t *storage, ts_extra_strides *extra)
+{
+    const ts_value *v = &emission->program->plan->values[emission->program->input_count];
+
+    for (int32_t i = 0; i < v->rank; i++) {
+        storage[i] = emission->list->measure ? 1 : ts_cuda_output_stride(emission->program, v->labels[i]);
+    }
+    *extra = (ts_extra_strides){v->labels, v->rank, storage};
+}
+
 ts_cuda_pointer ts_cuda_slot(const ts_cuda_emission *emission, int32_t slot)
 {
     return ts_cuda_in_slot(emission->memory + emission->program->slots_offset + (size_t)slot * 8, 0);
@@ -94,6 +119,9 @@ ts_cuda_pointer ts_cuda_value_pointer(const ts_cuda_emission *emission, int32_t 
     if (v->place == TS_PLACE_ARENA) {
         int64_t offset = emission->keep ? v->keep_offset : v->value_offset;
         return ts_cuda_at(emission->memory + program->arena_offset + (uint64_t)offset);
+    }
+    if (v->place == TS_PLACE_OUTPUT && emission->signature->told_apart) {
+        return ts_cuda_slot(emission, program->port_count + TS_CUDA_SLOT_PARTIAL);
     }
     /* Values 0..n-1 are the inputs and value n is the output, as ports are. */
     return ts_cuda_slot(emission, value);
@@ -190,6 +218,13 @@ static tensum_status emit_fills(const ts_cuda_emission *emission)
     const ts_cuda_program *program = emission->program;
     ts_element zero = ts_identity(program->plan->algebra, false);
 
+    if (emission->signature->told_apart) {
+        ts_mode all = {.extent = program->output_elements, .c = 1};
+        ts_element none;
+        memset(&none, 0xff, sizeof none);
+        TRY(ts_cuda_add_fill(emission->list, &program->wide_winner_common, &all, 1, &none,
+                             ts_cuda_at(emission->memory + program->slice_of_offset)));
+    }
     if (emission->signature->where[ts_cuda_port_output(program)] != TS_CUDA_UNUSED) {
         TRY(ts_cuda_fill_port(emission, ts_cuda_port_output(program), &program->common, &zero));
     }
@@ -275,7 +310,7 @@ tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signatu
     const tensum_plan *plan = program->plan;
     ts_strides *strides = &room->strides;
     ts_cuda_emission emission = {program, signature, memory, list, strides, room->wanted, false};
-    bool fills = signature->accumulates;
+    bool fills = signature->accumulates || signature->told_apart;
     int64_t unused[64];
 
     emission.keep = (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0;
@@ -296,6 +331,13 @@ tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signatu
     if (program->check) {
         list->phase = TS_CUDA_PHASE_CHECK;
         TRY(emit_check(&emission, verdict));
+    }
+    if (signature->told_apart && !list->measure) {
+        const ts_value *output = &plan->values[program->input_count];
+        for (int32_t i = 0; i < output->rank; i++) {
+            strides->strides[strides->first[program->input_count] + i] =
+                ts_cuda_output_stride(program, output->labels[i]);
+        }
     }
     list->phase = TS_CUDA_PHASE_FILL;
     if (fills) {

@@ -26,6 +26,9 @@ void ts_cuda_compact_extra(const ts_cuda_emission *emission, int32_t value, ts_e
 /* Row-major strides in the order of a value's labels. storage [64]. */
 void ts_cuda_row_major_extra(const ts_cuda_emission *emission, int32_t value, int64_t *storage, ts_extra_strides *extra);
 
+/* Strides of the labels of the output's value in a compact tensor of the output's shape. storage [64]. */
+void ts_cuda_output_extra(const ts_cuda_emission *emission, int64_t *storage, ts_extra_strides *extra);
+
 /* Fill a whole port with one element. */
 tensum_status ts_cuda_fill_port(const ts_cuda_emission *emission, int32_t port, const ts_cuda_kernels *common,
                                 const void *value);

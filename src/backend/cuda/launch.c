@@ -22,7 +22,7 @@ done:
 
 static tensum_status missing(const ts_cuda_kernels *kernels, const char *what)
 {
-    return ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: %s of %s over %s has no kernel", what,
+    return ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: there is no kernel '%s' of %s over %s", what,
                    tensum_dtype_name(kernels->dtype),
                    kernels->module == TS_CUDA_COMMON ? "any semiring"
                                                      : tensum_semiring_name((tensum_semiring)kernels->module));
@@ -77,7 +77,7 @@ tensum_status ts_cuda_add_launch(ts_cuda_list *list, const ts_cuda_kernels *kern
                                  size_t bytes)
 {
     if (!kernels->has[kernel]) {
-        return missing(kernels, "a step");
+        return missing(kernels, ts_cuda_kernel_name(kernel));
     }
     if (!list->measure) {
         list->launches[list->count] = (ts_cuda_launch){kernels->functions[kernel], grid, threads, shared_bytes,
@@ -311,7 +311,7 @@ tensum_status ts_cuda_add_adjoint(ts_cuda_list *list, const ts_cuda_kernels *ker
         return TENSUM_OK;
     }
     if (!kernels->has[TS_CUDA_KERNEL_ADJOINT]) {
-        return missing(kernels, "a gradient");
+        return missing(kernels, "adjoint");
     }
     p.batch_count = take_class(from, spec->batch_count, false, modes);
     from += spec->batch_count;
@@ -362,7 +362,7 @@ tensum_status ts_cuda_add_reduce_adjoint(ts_cuda_list *list, const ts_cuda_kerne
         return TENSUM_OK;
     }
     if (!kernels->has[TS_CUDA_KERNEL_REDUCE_ADJOINT]) {
-        return missing(kernels, "a gradient");
+        return missing(kernels, "adjoint");
     }
     p.kept_count = take_class(spec->modes, spec->kept_count, false, modes);
     p.sum_count = take_class(spec->modes + spec->kept_count, spec->sum_count, false, modes + p.kept_count);
@@ -389,6 +389,19 @@ tensum_status ts_cuda_add_reduce_adjoint(ts_cuda_list *list, const ts_cuda_kerne
                            &p, used_bytes(offsetof(ts_cuda_reduce_adjoint, modes), &p.modes)));
 done:
     return status;
+}
+
+tensum_status ts_cuda_add_slices(ts_cuda_list *list, const ts_cuda_kernels *kernels, ts_cuda_kernel kernel,
+                                 ts_cuda_slices *p, ts_mode *modes, int32_t count)
+{
+    if (p->elements == 0) {
+        return TENSUM_OK;
+    }
+    count = ts_modes_fuse(modes, count);
+    p->tile_count = (p->elements + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    put_modes(list, modes, count, p->elements >= (int64_t)1 << 31, &p->modes);
+    return ts_cuda_add_launch(list, kernels, kernel, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, 0, p,
+                              used_bytes(offsetof(ts_cuda_slices, modes), &p->modes));
 }
 
 tensum_status ts_cuda_add_fill(ts_cuda_list *list, const ts_cuda_kernels *common, const ts_mode *modes, int32_t count,

@@ -65,6 +65,9 @@ tensum_status ts_cuda_add_reduce_adjoint(ts_cuda_list *list, const ts_cuda_kerne
                                          const ts_reduce_adjoint_spec *spec, ts_cuda_pointer a, ts_cuda_pointer c,
                                          ts_cuda_pointer w, ts_cuda_pointer g, ts_cuda_pointer d,
                                          ts_cuda_switch accumulate);
+/* `absorb` and `seed`: p lacks its modes (a, c, w, g, d strides) only. */
+tensum_status ts_cuda_add_slices(ts_cuda_list *list, const ts_cuda_kernels *kernels, ts_cuda_kernel kernel,
+                                 ts_cuda_slices *p, ts_mode *modes, int32_t count);
 /* Modes: c strides. `common`: of any dtype of element_bytes. */
 tensum_status ts_cuda_add_fill(ts_cuda_list *list, const ts_cuda_kernels *common, const ts_mode *modes, int32_t count,
                                const void *value, ts_cuda_pointer c);

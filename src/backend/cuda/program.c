@@ -43,7 +43,7 @@ static tensum_status load_kernels(ts_cuda_program *made)
     if ((made->modes & TENSUM_WINNERS) != 0) {
         TRY(ts_cuda_kernels_load(device, TS_CUDA_COMMON, TENSUM_I32, &made->winner_common));
     }
-    if ((made->modes & (TENSUM_WINNERS | TENSUM_GRADIENT)) != 0) {
+    if ((made->modes & (TENSUM_WINNERS | TENSUM_GRADIENT | TENSUM_DECODE)) != 0) {
         TRY(ts_cuda_kernels_load(device, TS_CUDA_COMMON, TENSUM_I64, &made->wide_winner_common));
     }
     if ((made->modes & TENSUM_GRADIENT) != 0) {
@@ -95,7 +95,7 @@ static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t c
 {
     const tensum_plan *plan = made->plan;
     size_t total = 0, arena_bytes = (size_t)plan->value_bytes, labels = (size_t)plan->network->label_count;
-    bool traces = (made->modes & TENSUM_GRADIENT) != 0 && ts_plan_traces(plan);
+    bool traces = made->traces;
 
     if ((made->modes & TENSUM_GRADIENT) != 0) {
         arena_bytes = (size_t)plan->gradient_bytes;
@@ -123,6 +123,11 @@ static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t c
         made->output_offset =
             place(&total, (size_t)output_elements(plan) * tensum_dtype_bytes(plan->algebra.dtype));
     }
+    if (made->can_tell_apart) {
+        made->partial_offset = place(&total, (size_t)output_elements(plan) * tensum_dtype_bytes(plan->algebra.dtype));
+        made->slice_of_offset = place(&total, (size_t)output_elements(plan) * sizeof(int64_t));
+        made->seed_offset = place(&total, (size_t)output_elements(plan) * tensum_dtype_bytes(made->gradient));
+    }
     made->workspace_bytes = total;
 }
 
@@ -147,10 +152,11 @@ static tensum_status measure(ts_cuda_program *made)
     }
     signature.winner_bytes = 8;
     signature.positions = made->decode_rows;
-    /* A run may accumulate or not, and its copies then take different kernels. */
-    for (int accumulates = 0; accumulates <= 1; accumulates++) {
+    /* A run may accumulate or not, and its copies then take different kernels; or it tells slices apart. */
+    for (int kind = 0; kind <= (made->can_tell_apart ? 2 : 1); kind++) {
         ts_cuda_list list = {.measure = true, .units = made->device->units};
-        signature.accumulates = accumulates != 0;
+        signature.accumulates = kind == 1;
+        signature.told_apart = kind == 2;
         TRY(ts_cuda_emit(made, &signature, 0, 0, &room, &list));
         made->launch_capacity = ts_max64(made->launch_capacity, list.count);
         made->parameter_capacity = list.parameter_bytes > made->parameter_capacity ? list.parameter_bytes
@@ -200,12 +206,9 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
         TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: %d sliced labels; at most 64 are supported",
                     (int)plan->slice_label_count));
     }
-    if (plan->slice_total > 1 && (((made->modes & TENSUM_DECODE) != 0) ||
-                                  ((made->modes & TENSUM_GRADIENT) != 0 && plan->algebra.semiring != TENSUM_SUM_PRODUCT))) {
-        TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED,
-                    "cuda: decoding, and gradients of %s, are not there for plans with slices",
-                    tensum_semiring_name(plan->algebra.semiring)));
-    }
+    made->can_tell_apart = plan->slice_total != 1 && (made->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0 &&
+                           plan->algebra.semiring != TENSUM_SUM_PRODUCT;
+    made->traces = (made->modes & TENSUM_GRADIENT) != 0 && ts_plan_traces(plan);
     if ((made->modes & TENSUM_DECODE) != 0) {
         made->decode_rows = ts_max64(1, ts_min64(output_elements(plan), 1024));
     }
@@ -265,10 +268,20 @@ static tensum_status take_memory(ts_cuda_workspace *made, const tensum_workspace
 {
     tensum_status status = TENSUM_OK;
     const ts_cuda_program *program = made->program;
+    unsigned type = 0;
 
     if (options != NULL && options->memory != NULL) {
         if (((uintptr_t)options->memory & 127) != 0) {
             TRY(ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "the workspace's memory is not 128-byte aligned"));
+        }
+        {
+            int result = program->device->driver->pointer_attribute(&type, TS_CU_POINTER_MEMORY_TYPE,
+                                                                    (ts_cu_address)(uintptr_t)options->memory);
+            if (result == TS_CU_INVALID_VALUE || (result == TS_CU_SUCCESS && type != TS_CU_MEMORY_DEVICE)) {
+                TRY(ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "the workspace's memory is not memory of cuda:%d",
+                            (int)program->device->ordinal));
+            }
+            TRY(ts_cuda_result(program->device, result, "cuPointerGetAttribute"));
         }
         made->memory = (ts_cu_address)(uintptr_t)options->memory;
         return TENSUM_OK;
@@ -335,6 +348,10 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
         TRY(ts_cuda_result(from->device, from->device->driver->event_create(&made->tables_event, TS_CU_EVENT_NO_TIMING),
                            "cuEventCreate"));
     }
+    if (from->can_tell_apart) {
+        TRY(ts_cuda_allocate_host(from->device, (size_t)ts_max64(from->output_elements, 1) * sizeof(int64_t),
+                                  "cuMemHostAlloc", &made->slice_of_host, NULL));
+    }
     if (from->decode_rows > 0) {
         size_t row = (size_t)from->plan->network->label_count * sizeof(int64_t) + 16;
         TRY(ts_cuda_allocate_host(from->device, (size_t)from->decode_rows * row + 256, "cuMemHostAlloc",
@@ -380,6 +397,7 @@ void ts_cuda_workspace_destroy(void *state)
         }
         ts_cuda_release_host(device, workspace->list.tables);
         ts_cuda_release_host(device, workspace->decode_host);
+        ts_cuda_release_host(device, workspace->slice_of_host);
         ts_cuda_release_host(device, workspace->verdict);
         ts_cuda_leave(device);
     }
@@ -408,7 +426,7 @@ tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
     size_t stride_bytes = (size_t)program->port_modes[program->port_count] * sizeof *made->strides;
 
     if (workspace->prepared && made->accumulates == next->accumulates && made->winner_bytes == next->winner_bytes &&
-        made->positions == next->positions &&
+        made->positions == next->positions && made->told_apart == next->told_apart &&
         memcmp(made->where, next->where, (size_t)program->port_count) == 0 &&
         (stride_bytes == 0 || memcmp(made->strides, next->strides, stride_bytes) == 0)) {
         return TENSUM_OK;

@@ -18,6 +18,10 @@ enum {
     TS_CUDA_SLOT_ACCUMULATE, /* not 0: combine with the output */
     TS_CUDA_SLOT_ONE,        /* 1 in the gradient dtype, 16 bytes */
     TS_CUDA_SLOT_ONE_HIGH,
+    TS_CUDA_SLOT_SLICE,    /* number of the slice; the next three: see told_apart */
+    TS_CUDA_SLOT_PARTIAL,  /* result of the slice */
+    TS_CUDA_SLOT_SLICE_OF, /* slice that won, int64 */
+    TS_CUDA_SLOT_SEED,     /* cotangent of the result of the slice */
     TS_CUDA_EXTRA_SLOTS
 };
 
@@ -28,6 +32,8 @@ typedef enum ts_cuda_phase {
     TS_CUDA_PHASE_GRADIENT_FILL, /* before the first slice */
     TS_CUDA_PHASE_ONCE,          /* in the first slice */
     TS_CUDA_PHASE_SLICE,         /* in every slice */
+    TS_CUDA_PHASE_ABSORB,        /* told apart: behind every slice of the first pass */
+    TS_CUDA_PHASE_SEED,          /* told apart: behind every slice of the second pass */
     TS_CUDA_PHASE_BACKWARD,      /* in every slice, behind */
     TS_CUDA_PHASE_DECODE         /* per group of positions */
 } ts_cuda_phase;
@@ -48,6 +54,10 @@ typedef struct ts_cuda_program {
     int32_t port_count;
     int64_t *port_modes; /* [port_count + 1]: first raw mode of each port in stride arrays */
     int64_t output_elements;
+    /* Gradients and decoding with slices, of selective semirings and log_sum_exp: slices have to be told apart. They
+     * then leave their results in a buffer of their own, which is absorbed into the output. */
+    bool can_tell_apart;
+    bool traces; /* gradients follow one assignment */
     /* What lists need at most. */
     int64_t launch_capacity;
     size_t parameter_capacity, table_capacity;
@@ -56,6 +66,7 @@ typedef struct ts_cuda_program {
     size_t decode_offset, decode_values_offset;  /* int64 [decode_rows][label_count]; 16 bytes per row */
     size_t cotangents_offset, operands_offset, carries_offset; /* of a trace: see ts_cuda_route */
     size_t output_offset;                        /* compact */
+    size_t partial_offset, slice_of_offset, seed_offset; /* compact */
     size_t workspace_bytes;
     int64_t decode_rows; /* positions that are decoded together */
 } ts_cuda_program;
@@ -69,6 +80,7 @@ typedef struct ts_cuda_signature {
     bool accumulates; /* the output may be combined with what is there */
     uint8_t winner_bytes;
     int64_t positions; /* to be decoded together; 0: none */
+    bool told_apart;
 } ts_cuda_signature;
 
 /* Room for work while a list is made. */
@@ -109,6 +121,7 @@ typedef struct ts_cuda_workspace {
     ts_cu_event stage_event;
     bool stage_pending;
 
+    int64_t *slice_of_host; /* pinned copy of the device's */
     /* Assignments and values on their way between host and device; DECODE only. Pinned. */
     unsigned char *decode_host;
 
@@ -155,6 +168,8 @@ void ts_cuda_room_free(ts_cuda_room *room);
 /* The stride of a label in a port: that of its modes of extent other than 1 together. */
 int64_t ts_cuda_port_stride(const ts_cuda_program *program, const ts_cuda_signature *signature, int32_t port,
                             int32_t label);
+/* The stride of a label in a compact tensor of the output's shape. */
+int64_t ts_cuda_output_stride(const ts_cuda_program *program, int32_t label);
 /* Make the workspace's list for workspace->next, if it is not made already. */
 tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream);
 

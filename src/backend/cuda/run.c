@@ -179,6 +179,10 @@ static void place_slots(ts_cuda_workspace *workspace, int64_t slice)
             workspace->slots[p] = workspace->stage_device + (uint64_t)workspace->stage_offset[p];
         }
     }
+    workspace->slots[program->port_count + TS_CUDA_SLOT_SLICE] = (uint64_t)slice;
+    workspace->slots[program->port_count + TS_CUDA_SLOT_PARTIAL] = workspace->memory + program->partial_offset;
+    workspace->slots[program->port_count + TS_CUDA_SLOT_SLICE_OF] = workspace->memory + program->slice_of_offset;
+    workspace->slots[program->port_count + TS_CUDA_SLOT_SEED] = workspace->memory + program->seed_offset;
     for (int32_t i = labels - 1; i >= 0; i--) {
         int64_t extent = plan->network->label_extents[plan->slice_labels[i]];
         int64_t position = slice % extent;
@@ -188,6 +192,14 @@ static void place_slots(ts_cuda_workspace *workspace, int64_t slice)
         }
         for (int32_t p = 0; p < program->port_count; p++) {
             workspace->slots[p] += (uint64_t)(position * workspace->slice_steps[(size_t)p * (size_t)labels + (size_t)i]);
+        }
+        if (program->can_tell_apart) {
+            int64_t offset = position * ts_cuda_output_stride(program, plan->slice_labels[i]);
+            int64_t bytes = (int64_t)tensum_dtype_bytes(plan->algebra.dtype);
+            int64_t real_bytes = (int64_t)tensum_dtype_bytes(program->gradient);
+            workspace->slots[program->port_count + TS_CUDA_SLOT_PARTIAL] += (uint64_t)(offset * bytes);
+            workspace->slots[program->port_count + TS_CUDA_SLOT_SLICE_OF] += (uint64_t)(offset * (int64_t)sizeof(int64_t));
+            workspace->slots[program->port_count + TS_CUDA_SLOT_SEED] += (uint64_t)(offset * real_bytes);
         }
     }
 }
@@ -219,10 +231,11 @@ static bool waits(const ts_cuda_workspace *workspace, const tensum_run_arguments
 
 tensum_status ts_cuda_workspace_check(void *state) { return take_verdict(state); }
 
-/* Write the labels of output element `position` into an assignment of zeros; false if the element lies off a diagonal,
- * where the output is 0 of the semiring whatever the operands. */
-static bool start_assignment(const tensum_network *network, int64_t position, int64_t *assignment)
+/* Write the labels of output element `position` and of a slice into an assignment of zeros; false if the element lies off
+ * a diagonal, where the output is 0 of the semiring whatever the operands. */
+static bool start_assignment(const tensum_plan *plan, int64_t position, int64_t slice, int64_t *assignment)
 {
+    const tensum_network *network = plan->network;
     int64_t first = network->offsets[network->operand_count], past = network->offsets[network->operand_count + 1];
     bool on_diagonal = true;
 
@@ -242,19 +255,145 @@ static bool start_assignment(const tensum_network *network, int64_t position, in
     for (int32_t i = 0; i < network->label_count; i++) {
         assignment[i] = assignment[i] < 0 ? 0 : assignment[i];
     }
+    for (int32_t i = plan->slice_label_count - 1; i >= 0; i--) {
+        int64_t extent = ts_max64(network->label_extents[plan->slice_labels[i]], 1);
+        assignment[plan->slice_labels[i]] = slice % extent;
+        slice /= extent;
+    }
     return on_diagonal;
 }
 
-/* Decode groups of positions. The forward pass has been enqueued. */
-static tensum_status decode(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments, ts_cu_stream stream)
+/* The gradient of a scalar: along one assignment, that of the sliced labels being known. */
+static tensum_status trace(ts_cuda_workspace *workspace, int64_t slice, ts_cu_stream stream)
 {
     tensum_status status = TENSUM_OK;
     const ts_cuda_program *program = workspace->program;
     const tensum_plan *plan = program->plan;
-    const tensum_network *network = plan->network;
     ts_cuda_device *device = program->device;
-    size_t columns = (size_t)network->label_count, row_bytes = columns * sizeof(int64_t);
-    tensum_status verdict = TENSUM_OK;
+    int32_t labels = plan->network->label_count;
+    ts_cuda_refresh p;
+
+    /* The labels to start from travel in launches, as pointers do. */
+    for (int32_t first = 0; first < labels; first += TS_CUDA_REFRESH_VALUES) {
+        void *parameters[1] = {&p};
+        p.table = workspace->memory + program->decode_offset;
+        p.first = first;
+        p.count = (int32_t)ts_min64(labels - first, TS_CUDA_REFRESH_VALUES);
+        memset(p.values, 0, (size_t)p.count * sizeof *p.values);
+        for (int64_t i = plan->slice_label_count - 1, rest = slice; i >= 0; i--) {
+            int64_t extent = plan->network->label_extents[plan->slice_labels[i]];
+            if (plan->slice_labels[i] >= first && plan->slice_labels[i] < first + p.count) {
+                p.values[plan->slice_labels[i] - first] = (uint64_t)(rest % extent);
+            }
+            rest /= extent;
+        }
+        TRY(ts_cuda_result(device,
+                           device->driver->launch(program->common.functions[TS_CUDA_KERNEL_REFRESH], 1, 1, 1,
+                                                  TS_CUDA_THREADS, 1, 1, 0, stream, parameters, NULL),
+                           "cuLaunchKernel"));
+        TS_CUDA_COUNT(device, launches, 1);
+    }
+    /* The whole gradients are written, slice or not. */
+    for (int64_t i = 0; i < program->input_count; i++) {
+        int32_t port = ts_cuda_port_gradient(program, i);
+        if (workspace->made.where[port] == TS_CUDA_ON_DEVICE) {
+            workspace->slots[port] = workspace->base[port];
+        } else if (workspace->made.where[port] == TS_CUDA_ON_HOST) {
+            workspace->slots[port] = workspace->stage_device + (uint64_t)workspace->stage_offset[port];
+        }
+    }
+    TRY(refresh(workspace, false, stream));
+    TRY(launch_phases(workspace, 1u << TS_CUDA_PHASE_BACKWARD, stream));
+done:
+    return status;
+}
+
+/* Make the list anew for another number of positions to be decoded together. */
+static tensum_status prepare_rows(ts_cuda_workspace *workspace, int64_t rows, ts_cu_stream stream)
+{
+    const ts_cuda_program *program = workspace->program;
+    ts_cuda_signature *made = &workspace->made, *next = &workspace->next;
+    int64_t *strides = next->strides;
+    uint8_t *where = next->where;
+
+    if (rows == made->positions) {
+        return TENSUM_OK;
+    }
+    memcpy(strides, made->strides, (size_t)program->port_modes[program->port_count] * sizeof *strides);
+    memcpy(where, made->where, (size_t)program->port_count);
+    *next = *made;
+    next->strides = strides;
+    next->where = where;
+    next->positions = rows;
+    return ts_cuda_prepare(workspace, stream);
+}
+
+/* Decode `rows` positions from number `done` on, whose best term lies in `slice`; its forward pass has been enqueued, and
+ * the slots are at it. */
+static tensum_status decode_rows(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments, int64_t done,
+                                 int64_t rows, int64_t slice, tensum_status *verdict, ts_cu_stream stream)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_cuda_program *program = workspace->program;
+    const tensum_plan *plan = program->plan;
+    ts_cuda_device *device = program->device;
+    size_t columns = (size_t)plan->network->label_count, row_bytes = columns * sizeof(int64_t);
+    int64_t *assignments = (int64_t *)(void *)workspace->decode_host;
+    size_t values_at = program->decode_values_offset - program->decode_offset, span = values_at + (size_t)rows * 16;
+
+    TRY(prepare_rows(workspace, rows, stream));
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t position = arguments->positions != NULL ? arguments->positions[done + i] : done + i;
+        (void)start_assignment(plan, position, slice, assignments + (size_t)i * columns);
+    }
+    if (row_bytes > 0) {
+        TRY(ts_cuda_result(device,
+                           device->driver->upload(workspace->memory + program->decode_offset, assignments,
+                                                  (size_t)rows * row_bytes, stream),
+                           "cuMemcpyHtoDAsync"));
+        TS_CUDA_COUNT(device, uploads, 1);
+        TS_CUDA_COUNT(device, upload_bytes, (size_t)rows * row_bytes);
+    }
+    TRY(launch_phases(workspace, 1u << TS_CUDA_PHASE_DECODE, stream));
+    TRY(ts_cuda_result(device,
+                       device->driver->download(workspace->decode_host, workspace->memory + program->decode_offset, span,
+                                                stream),
+                       "cuMemcpyDtoHAsync"));
+    TS_CUDA_COUNT(device, downloads, 1);
+    TS_CUDA_COUNT(device, download_bytes, span);
+    TRY(ts_cuda_synchronize(device, stream));
+    if (row_bytes > 0) {
+        memcpy(arguments->assignments + (size_t)done * columns, assignments, (size_t)rows * row_bytes);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        const unsigned char *value = workspace->decode_host + values_at + (size_t)i * 16;
+        int64_t *row = arguments->assignments + (size_t)(done + i) * columns;
+        int64_t position = arguments->positions != NULL ? arguments->positions[done + i] : done + i;
+        bool nan = ts_is_nan(plan->algebra.dtype, value);
+        /* The diagonal element was gathered in place of one beside it. */
+        bool beside = !start_assignment(plan, position, slice, assignments + (size_t)i * columns);
+        if (beside || nan || ts_is_zero(plan->algebra, value)) {
+            *verdict = ts_fail(nan && !beside ? TENSUM_STATUS_NOT_A_NUMBER : TENSUM_STATUS_INFEASIBLE,
+                               nan && !beside ? "output element %" PRId64 " is not a number"
+                                              : "output element %" PRId64 " is zero of the semiring: no assignment",
+                               position);
+            for (size_t l = 0; l < columns; l++) {
+                row[l] = -1;
+            }
+        }
+    }
+done:
+    return status;
+}
+
+/* Decode all positions. Unsliced: the forward pass has been enqueued. Told apart: the total is there, and so is, in
+ * slice_of_host, the slice that each element of it came from. */
+static tensum_status decode(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments, ts_cu_stream stream)
+{
+    tensum_status status = TENSUM_OK, verdict = TENSUM_OK;
+    const ts_cuda_program *program = workspace->program;
+    bool apart = workspace->made.told_apart;
+    int64_t now = -1; /* slice whose intermediates are there */
 
     for (int64_t i = 0; i < arguments->position_count; i++) {
         int64_t position = arguments->positions != NULL ? arguments->positions[i] : i;
@@ -264,65 +403,76 @@ static tensum_status decode(ts_cuda_workspace *workspace, const tensum_run_argum
         }
     }
     for (int64_t done = 0; done < arguments->position_count;) {
-        int64_t rows = ts_min64(arguments->position_count - done, program->decode_rows);
-        int64_t *assignments = (int64_t *)(void *)workspace->decode_host;
-        size_t span = program->decode_values_offset - program->decode_offset + (size_t)rows * 16;
-        size_t values_at = program->decode_values_offset - program->decode_offset;
-
-        if (rows != workspace->made.positions) { /* a last, smaller group */
-            ts_cuda_signature *made = &workspace->made, *next = &workspace->next;
-            memcpy(next->strides, made->strides,
-                   (size_t)program->port_modes[program->port_count] * sizeof *made->strides);
-            memcpy(next->where, made->where, (size_t)program->port_count);
-            next->accumulates = made->accumulates;
-            next->winner_bytes = made->winner_bytes;
-            next->positions = rows;
-            TRY(ts_cuda_prepare(workspace, stream));
-        }
-        for (int64_t i = 0; i < rows; i++) {
-            int64_t position = arguments->positions != NULL ? arguments->positions[done + i] : done + i;
-            (void)start_assignment(network, position, assignments + (size_t)i * columns);
-        }
-        if (row_bytes > 0) {
-            TRY(ts_cuda_result(device,
-                               device->driver->upload(workspace->memory + program->decode_offset, assignments,
-                                                      (size_t)rows * row_bytes, stream),
-                               "cuMemcpyHtoDAsync"));
-            TS_CUDA_COUNT(device, uploads, 1);
-            TS_CUDA_COUNT(device, upload_bytes, (size_t)rows * row_bytes);
-        }
-        TRY(launch_phases(workspace, 1u << TS_CUDA_PHASE_DECODE, stream));
-        TRY(ts_cuda_result(device,
-                           device->driver->download(workspace->decode_host, workspace->memory + program->decode_offset,
-                                                    span, stream),
-                           "cuMemcpyDtoHAsync"));
-        TS_CUDA_COUNT(device, downloads, 1);
-        TS_CUDA_COUNT(device, download_bytes, span);
-        TRY(ts_cuda_synchronize(device, stream));
-        if (row_bytes > 0) {
-            memcpy(arguments->assignments + (size_t)done * columns, assignments, (size_t)rows * row_bytes);
-        }
-        for (int64_t i = 0; i < rows; i++) {
-            const unsigned char *value = workspace->decode_host + values_at + (size_t)i * 16;
-            int64_t *row = arguments->assignments + (size_t)(done + i) * columns;
-            int64_t position = arguments->positions != NULL ? arguments->positions[done + i] : done + i;
-            bool nan = ts_is_nan(plan->algebra.dtype, value);
-            /* The diagonal element was gathered in place of one beside it. */
-            bool beside = !start_assignment(network, position, assignments + (size_t)i * columns);
-            if (beside || nan || ts_is_zero(plan->algebra, value)) {
-                verdict = ts_fail(nan && !beside ? TENSUM_STATUS_NOT_A_NUMBER : TENSUM_STATUS_INFEASIBLE,
-                                  nan && !beside ? "output element %" PRId64 " is not a number"
-                                                 : "output element %" PRId64 " is zero of the semiring: no assignment",
-                                  position);
-                for (size_t l = 0; l < columns; l++) {
-                    row[l] = -1;
+        int64_t most = ts_min64(arguments->position_count - done, program->decode_rows), rows = most, slice = 0;
+        if (apart) {
+            const int64_t *positions = arguments->positions;
+            slice = workspace->slice_of_host[positions != NULL ? positions[done] : done];
+            for (rows = 1; rows < most; rows++) {
+                if (workspace->slice_of_host[positions != NULL ? positions[done + rows] : done + rows] != slice) {
+                    break;
                 }
             }
+            slice = ts_max64(slice, 0); /* off a diagonal no slice writes; the value tells */
+            place_slots(workspace, slice);
+            TRY(refresh(workspace, false, stream));
+            if (now != slice && program->plan->slice_total > 0) {
+                TRY(launch_phases(workspace, 1u << TS_CUDA_PHASE_SLICE, stream));
+                now = slice;
+            }
         }
+        TRY(decode_rows(workspace, arguments, done, rows, slice, &verdict, stream));
         done += rows;
     }
 done:
     return status != TENSUM_OK ? status : verdict;
+}
+
+/* Find the total of all slices and who won, then go back to those that matter for the gradients. */
+static tensum_status run_apart(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments, ts_cu_stream stream)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_cuda_program *program = workspace->program;
+    ts_cuda_device *device = program->device;
+    int64_t total = program->plan->slice_total;
+    bool gradient = arguments->gradients != NULL;
+
+    for (int64_t s = 0; s < total; s++) {
+        place_slots(workspace, s);
+        TRY(refresh(workspace, false, stream));
+        TRY(launch_phases(workspace,
+                          1u << TS_CUDA_PHASE_SLICE | 1u << TS_CUDA_PHASE_ABSORB | (s == 0 ? 1u << TS_CUDA_PHASE_ONCE : 0u),
+                          stream));
+    }
+    if (arguments->assignments != NULL || (gradient && program->traces)) {
+        size_t bytes = (size_t)program->output_elements * sizeof(int64_t);
+        if (ts_cuda_capturing(device, stream)) {
+            TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "a run that is captured cannot look for the slice that won"));
+        }
+        if (bytes > 0) {
+            TRY(ts_cuda_result(device,
+                               device->driver->download(workspace->slice_of_host,
+                                                        workspace->memory + program->slice_of_offset, bytes, stream),
+                               "cuMemcpyDtoHAsync"));
+            TS_CUDA_COUNT(device, downloads, 1);
+            TS_CUDA_COUNT(device, download_bytes, bytes);
+            TRY(ts_cuda_synchronize(device, stream));
+        }
+    }
+    if (gradient && program->traces && total > 0) {
+        place_slots(workspace, ts_max64(workspace->slice_of_host[0], 0));
+        TRY(refresh(workspace, false, stream));
+        TRY(launch_phases(workspace, 1u << TS_CUDA_PHASE_SLICE, stream));
+        TRY(trace(workspace, ts_max64(workspace->slice_of_host[0], 0), stream));
+    } else if (gradient) {
+        for (int64_t s = 0; s < total; s++) {
+            place_slots(workspace, s);
+            TRY(refresh(workspace, false, stream));
+            TRY(launch_phases(workspace,
+                              1u << TS_CUDA_PHASE_SLICE | 1u << TS_CUDA_PHASE_SEED | 1u << TS_CUDA_PHASE_BACKWARD, stream));
+        }
+    }
+done:
+    return status;
 }
 
 tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *state,
@@ -350,8 +500,9 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
         goto leave;
     }
     /* Slices combine with each other and, where a range of them leaves elements out, with 0. */
-    combines = arguments->accumulate != 0 || plan->slice_total != 1;
-    workspace->next.accumulates = combines;
+    combines = arguments->accumulate != 0 || plan->slice_total != 1 || count != plan->slice_total;
+    workspace->next.told_apart = from->can_tell_apart && (arguments->gradients != NULL || arguments->assignments != NULL);
+    workspace->next.accumulates = combines && !workspace->next.told_apart;
 #define STEP(call)                 \
     do {                           \
         status = (call);           \
@@ -370,11 +521,17 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     STEP(launch_phases(workspace, 1u << TS_CUDA_PHASE_CHECK | (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
                                       (gradient ? 1u << TS_CUDA_PHASE_GRADIENT_FILL : 0u),
                        stream));
+    if (workspace->made.told_apart) {
+        STEP(run_apart(workspace, arguments, stream));
+        count = 0;
+    }
     for (int64_t s = 0; s < count; s++) {
         place_slots(workspace, first + s);
         STEP(refresh(workspace, false, stream));
         STEP(launch_phases(workspace, 1u << TS_CUDA_PHASE_SLICE | (s == 0 ? 1u << TS_CUDA_PHASE_ONCE : 0u), stream));
-        if (gradient) {
+        if (gradient && from->traces) {
+            STEP(trace(workspace, first + s, stream));
+        } else if (gradient) {
             STEP(launch_phases(workspace, 1u << TS_CUDA_PHASE_BACKWARD, stream));
         }
         if (arguments->progress != NULL && ts_seconds() - told >= 0.1) {
@@ -386,7 +543,10 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     }
     STEP(ts_cuda_stage_download(workspace, arguments, stream));
     if (arguments->assignments != NULL) {
-        STEP(decode(workspace, arguments, stream));
+        status = decode(workspace, arguments, stream);
+    }
+    if (status != TENSUM_OK) {
+        goto leave;
     }
     if (waits(workspace, arguments)) {
         STEP(take_verdict(workspace));

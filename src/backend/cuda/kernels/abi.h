@@ -21,6 +21,7 @@
  *     ts_common_fill_<bytes>                        ts_cuda_fill
  *     ts_common_convert_<from>_<to>                 ts_cuda_reduce           from a storage dtype to its gradient dtype
  *     ts_<semiring>_<dtype>_route                   ts_cuda_route            selective semirings
+ *     ts_<semiring>_<dtype>_absorb, _seed           ts_cuda_slices           selective semirings and log_sum_exp
  *     ts_common_one_hot_<bytes>                     ts_cuda_one_hot          4, 8, 16
  *     ts_common_gather_<bytes>                      ts_cuda_gather           1, 2, 4, 8, 16
  *     ts_common_refresh                             ts_cuda_refresh          sets the pointer table
@@ -259,6 +260,18 @@ typedef struct ts_cuda_route {
     int64_t tile_count;   /* 1 */
     int32_t step_count, root;
 } ts_cuda_route;
+
+/* Slices told apart, for gradients and decoding of selective semirings and log_sum_exp. `absorb` takes the result of one
+ * slice (a) into the total (c) and notes in w (int64_t) the first slice that attains it; w is -1 where there was none.
+ * `seed` makes the cotangent of a slice's result (d) of that of the total (g): all of it where this slice won, or, for
+ * log_sum_exp, its share. One thread per element of the output. */
+typedef struct ts_cuda_slices {
+    ts_cuda_pointer a, c, w, g, d;
+    uint64_t slice_slot; /* entry of the pointer table with the slice's number */
+    int64_t elements;
+    int64_t tile_count; /* blocks of TS_CUDA_THREADS elements */
+    ts_cuda_modes modes;
+} ts_cuda_slices;
 
 /* Write gradients that are 0 but for one element: d[place] = cotangent where the place agrees with the assignment. */
 typedef struct ts_cuda_one_hot_mode {

@@ -99,6 +99,8 @@ TS_DEVICE typename P::gradient ts_share_of(typename P::gradient g, typename P::v
     if constexpr (P::add_op == ts_op_lse) {
         typename P::value term = mine + other;
         return term == P::zero() ? G(0) : g * (G)ts_exp(term - c);
+    } else if constexpr (P::mul_op == ts_op_ntimes && P::kind == ts_kind_i32) {
+        return (G)((double)g * (double)other); /* the factor as it is, and one rounding */
     } else if constexpr (P::mul_op == ts_op_ntimes) {
         return g * (G)other;
     } else if constexpr (P::mul_op == ts_op_plus) {

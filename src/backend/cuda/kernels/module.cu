@@ -44,8 +44,12 @@
     TS_KERNEL(TS_NAME(d, decode), ts_cuda_decode, TS_CUDA_THREADS) { ts_decode<pair_##d>(p); }                            \
     TS_KERNEL(TS_NAME(d, route), ts_cuda_route, TS_CUDA_THREADS) { ts_route<pair_##d>(p); }
 
+#define TS_SLICES(d)                                                                                                       \
+    TS_KERNEL(TS_NAME(d, absorb), ts_cuda_slices, TS_CUDA_THREADS) { ts_absorb<pair_##d>(p); }                             \
+    TS_KERNEL(TS_NAME(d, seed), ts_cuda_slices, TS_CUDA_THREADS) { ts_seed<pair_##d>(p); }
 #define TS_ADJOINTS(d)                                                                                                     \
-    TS_KERNEL(TS_NAME(d, adjoint), ts_cuda_adjoint, TS_CUDA_THREADS) { ts_adjoint<pair_##d>(p); }
+    TS_KERNEL(TS_NAME(d, adjoint), ts_cuda_adjoint, TS_CUDA_THREADS) { ts_adjoint<pair_##d>(p); }                           \
+    TS_SLICES(d)
 #define TS_REDUCE_ADJOINTS(d)                                                                                              \
     TS_KERNEL(TS_NAME(d, reduce_adjoint), ts_cuda_reduce_adjoint, TS_CUDA_THREADS) { ts_reduce_adjoint<pair_##d>(p); }
 #define TS_CHECKS(d)                                                                                                       \

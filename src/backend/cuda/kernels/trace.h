@@ -48,8 +48,13 @@ template <typename P> TS_DEVICE void ts_route(const ts_cuda_route &p)
             if (goes_on) {
                 const storage *pair = reinterpret_cast<const storage *>(operands + (int64_t)s * 16);
                 typename P::value a = P::load(pair[0]), b = P::load(pair[1]);
-                share_a = G(0) + ts_share_of<P>(g, a, b, P::zero(), step.tie_a);
-                share_b = G(0) + ts_share_of<P>(g, b, a, P::zero(), step.tie_a == 0);
+                if constexpr (P::mul_op == ts_op_ntimes) {
+                    share_a = G(0) + g * (G)b;
+                    share_b = G(0) + g * (G)a;
+                } else {
+                    share_a = G(0) + ts_share_of<P>(g, a, b, P::zero(), step.tie_a);
+                    share_b = G(0) + ts_share_of<P>(g, b, a, P::zero(), step.tie_a == 0);
+                }
                 if (P::mul_op == ts_op_min || P::mul_op == ts_op_max) { /* one of them attains the value */
                     bool odd_a = ts_is_not_a_number(a), odd_b = ts_is_not_a_number(b);
                     bool to_a = a == b || (odd_a && odd_b) ? step.tie_a != 0
@@ -60,6 +65,63 @@ template <typename P> TS_DEVICE void ts_route(const ts_cuda_route &p)
             }
             cotangents[step.value_a] = share_a;
             cotangents[step.value_b] = share_b;
+        }
+    }
+}
+
+template <typename P> TS_DEVICE void ts_absorb(const ts_cuda_slices &p)
+{
+    typedef typename P::storage storage;
+    const ts_cuda_mode *modes = ts_mode_table(p.modes);
+    const storage *partial = reinterpret_cast<const storage *>(ts_address(p.a));
+    storage *total = reinterpret_cast<storage *>(ts_address(p.c));
+    int64_t *won = reinterpret_cast<int64_t *>(ts_address(p.w));
+    const int64_t slice = *reinterpret_cast<const int64_t *>((uintptr_t)p.slice_slot);
+    for (int64_t tile = ts_block(); tile < p.tile_count; tile += ts_blocks()) {
+        int64_t element = tile * ts_threads() + ts_thread();
+        if (element < p.elements) {
+            ts_cuda_offsets at = ts_offsets_of(modes, p.modes.count, p.modes.wide, element);
+            if (won[at.w] < 0) {
+                total[at.c] = partial[at.a];
+                won[at.w] = slice;
+                continue;
+            }
+            typename P::value before = P::load(total[at.c]), x = P::load(partial[at.a]);
+            if constexpr (P::selective) {
+                if (P::better(x, before)) {
+                    total[at.c] = partial[at.a];
+                    won[at.w] = slice;
+                }
+            } else {
+                total[at.c] = P::store(P::finish(P::add(before, x, 0)));
+            }
+        }
+    }
+}
+
+template <typename P> TS_DEVICE void ts_seed(const ts_cuda_slices &p)
+{
+    typedef typename P::storage storage;
+    typedef typename P::gradient G;
+    const ts_cuda_mode *modes = ts_mode_table(p.modes);
+    const int64_t slice = *reinterpret_cast<const int64_t *>((uintptr_t)p.slice_slot);
+    const G *given = reinterpret_cast<const G *>(ts_address(p.g));
+    G *seed = reinterpret_cast<G *>(ts_address(p.d));
+    for (int64_t tile = ts_block(); tile < p.tile_count; tile += ts_blocks()) {
+        int64_t element = tile * ts_threads() + ts_thread();
+        if (element < p.elements) {
+            ts_cuda_offsets at = ts_offsets_of(modes, p.modes.count, p.modes.wide, element);
+            G share = given[at.g];
+            if constexpr (P::selective) {
+                if (reinterpret_cast<const int64_t *>(ts_address(p.w))[at.w] != slice) {
+                    share = G(0);
+                }
+            } else {
+                typename P::value whole = P::load(reinterpret_cast<const storage *>(ts_address(p.c))[at.c]);
+                typename P::value part = P::load(reinterpret_cast<const storage *>(ts_address(p.a))[at.a]);
+                share = whole == P::zero() ? G(0) : part == whole ? share : (G)(share * (G)ts_exp(part - whole));
+            }
+            seed[at.d] = share;
         }
     }
 }
