@@ -184,7 +184,7 @@ static void place_slots(ts_cuda_workspace *workspace, int64_t slice)
     workspace->slots[program->port_count + TS_CUDA_SLOT_SLICE_OF] = workspace->memory + program->slice_of_offset;
     workspace->slots[program->port_count + TS_CUDA_SLOT_SEED] = workspace->memory + program->seed_offset;
     for (int32_t i = labels - 1; i >= 0; i--) {
-        int64_t extent = plan->network->label_extents[plan->slice_labels[i]];
+        int64_t extent = ts_max64(plan->network->label_extents[plan->slice_labels[i]], 1);
         int64_t position = slice % extent;
         slice /= extent;
         if (position == 0) {

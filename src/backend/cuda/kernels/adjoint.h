@@ -97,8 +97,7 @@ TS_DEVICE typename P::gradient ts_share_of(typename P::gradient g, typename P::v
 {
     typedef typename P::gradient G;
     if constexpr (P::add_op == ts_op_lse) {
-        typename P::value term = mine + other;
-        return term == P::zero() ? G(0) : g * (G)ts_exp(term - c);
+        return c == P::zero() ? G(0) : g * (G)ts_exp(mine + other - c);
     } else if constexpr (P::mul_op == ts_op_ntimes && P::kind == ts_kind_i32) {
         return (G)((double)g * (double)other); /* the factor as it is, and one rounding */
     } else if constexpr (P::mul_op == ts_op_ntimes) {
@@ -446,8 +445,8 @@ template <typename P> TS_DEVICE void ts_reduce_adjoint(const ts_cuda_reduce_adjo
                         ts_gradient_add(sum, g[g_at]);
                     }
                 } else if constexpr (P::add_op == ts_op_lse) {
-                    typename P::value x = P::load(a[base.a]);
-                    G weighted = x == P::zero() ? G(0) : (G)(g[g_at] * (G)ts_exp(x - P::load(c[c_at])));
+                    typename P::value x = P::load(a[base.a]), total = P::load(c[c_at]);
+                    G weighted = total == P::zero() ? G(0) : (G)(g[g_at] * (G)ts_exp(x - total));
                     ts_gradient_add(sum, p.sum == 1 && p.sum_count == 0 ? g[g_at] : weighted);
                 } else {
                     ts_gradient_add(sum, g[g_at]);

@@ -131,7 +131,12 @@ template <typename P> TS_DEVICE void ts_reduce_each(const ts_cuda_reduce &p)
                                         p.modes.wide, 0, 0, context);
         if (here) {
             typename P::value result = ts_holder<P, Winners>::result(h, context);
-            ts_put<P>(reinterpret_cast<storage *>(ts_address(p.c)) + base.c, result, accumulate, context);
+            storage *c = reinterpret_cast<storage *>(ts_address(p.c)) + base.c;
+            if (p.sum_count == 0 && p.sum == 1 && !accumulate) {
+                *c = a[base.a]; /* data movement keeps bits, also where winners are wanted */
+            } else {
+                ts_put<P>(c, result, accumulate, context);
+            }
             if (Winners && p.winner_bytes != 0) {
                 ts_put_winner(ts_address(p.w), base.w,
                               ts_settled_winner<P>(P::finish(result), ts_holder<P, Winners>::index(h)), p.winner_bytes);
