@@ -200,7 +200,7 @@ static bool execute(case_runner *runner, tensum_program *program, unsigned modes
     unsigned char *block = NULL;
     bool good = false;
     tensum_status status;
-    if (test->caller_memory) {
+    if (test->caller_memory && runner->machine->device.kind != TENSUM_CUDA) { /* a device wants memory of its own */
         block = aligned_alloc(128, (bytes + 127) / 128 * 128 + GUARD);
         if (block == NULL) {
             return fail(runner, "out of memory in the test");
