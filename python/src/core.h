@@ -158,6 +158,11 @@ typedef struct ts_progress {
 } ts_progress;
 int ts_progress_call(void *user, const char *stage, double done);
 
+/* ---- problem files ---- */
+
+PyObject *ts_solve(PyObject *module, PyObject *arguments, PyObject *keywords);
+PyObject *ts_front_ends(PyObject *module, PyObject *unused);
+
 /* ---- the fast path ---- */
 
 int ts_einsum_register(PyObject *module);

@@ -14,11 +14,13 @@ from ._api import asarray, contract_path, dtypes, einsum, info, matmul, methods,
 from ._array import Array, from_dlpack
 from ._core import CancelledError, InfeasibleError, NotANumberError, cache_clear, cache_info
 from ._plan import Cost, Decoded, Plan
+from ._solve import Answer, front_ends, solve
 from . import _backends
 
 __version__ = _core.version()
 
 __all__ = [
+    "Answer",
     "Array",
     "CancelledError",
     "Cost",
@@ -33,11 +35,13 @@ __all__ = [
     "dtypes",
     "einsum",
     "from_dlpack",
+    "front_ends",
     "info",
     "matmul",
     "methods",
     "semirings",
     "set_threads",
+    "solve",
     "supports",
 ]
 

@@ -58,6 +58,21 @@ class Decoded(NamedTuple):
     value: Any
     assignment: dict[Any, Any]
 
+class Answer(NamedTuple):
+    value: int | float
+    value_name: str
+    assignment: tuple[int, ...] | None
+    assignments: list[tuple[int, ...]]
+    values: list[float]
+    marginals: list[list[float]]
+    text: str
+    note: str
+    semiring: str
+    dtype: str
+    cost: Cost
+    order_seconds: float
+    run_seconds: float
+
 class PathInfo:
     cost: Cost
     path: list[tuple[int, ...]]
@@ -132,6 +147,28 @@ def contract_path(
     minimize: str | None = ...,
     progress: _Progress = ...,
 ) -> tuple[list[tuple[int, ...]], PathInfo]: ...
+def solve(
+    path: Any,
+    *,
+    problem: str | None = ...,
+    task: str | None = ...,
+    evidence: Any = ...,
+    query: Any = ...,
+    front_end: str | None = ...,
+    semiring: str | None = ...,
+    dtype: Any = ...,
+    count: int = ...,
+    settings: Mapping[str, Any] | None = ...,
+    order: str = ...,
+    minimize: str | None = ...,
+    memory_limit: float | None = ...,
+    time_limit: float | None = ...,
+    work: float | None = ...,
+    seed: int = ...,
+    device: str = ...,
+    progress: _Progress = ...,
+) -> Answer: ...
+def front_ends() -> dict[str, tuple[str, list[str], list[str]]]: ...
 def asarray(array: Any) -> Array: ...
 def from_dlpack(array: Any) -> Array: ...
 def cache_clear() -> None: ...

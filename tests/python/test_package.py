@@ -124,7 +124,7 @@ def test_nothing_leaks(name):
         tracemalloc.stop()
         gc.unfreeze()
     assert [sys.getrefcount(item) for item in counted] == references
-    assert growth < 100 * 16, f"{growth} bytes in 100 calls"
+    assert growth < 100 * 28, f"{growth} bytes in 100 calls"  # the smallest object has 28
 
 
 def test_memory_outside_python_does_not_grow():
