@@ -167,6 +167,7 @@ PyObject *ts_front_ends(PyObject *module, PyObject *unused);
 
 int ts_einsum_register(PyObject *module);
 PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names);
+PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *ts_einsum_configure(PyObject *module, PyObject *arguments);
 PyObject *ts_einsum_cache_clear(PyObject *module, PyObject *unused);
 PyObject *ts_einsum_cache_info(PyObject *module, PyObject *unused);

@@ -2,7 +2,7 @@
  * Whatever is unusual goes to the Python layer, which knows everything and is slower. */
 #include "core.h"
 
-enum { WAYS = 4, SETS = 128, OPERANDS = 8, KEY_WORDS = OPERANDS * (TS_VIEW_RANK + 1) };
+enum { WAYS = 4, SETS = 128, OPERANDS = 8, CALL_OPERANDS = 48, OUTPUT_RANK = 64, KEY_WORDS = OPERANDS * (TS_VIEW_RANK + 1) };
 
 enum { LIBRARY_NUMPY = 1, LIBRARY_TORCH = 2 };
 
@@ -29,7 +29,7 @@ static PyTypeObject *numpy_type;
 static PyObject *numpy_empty, *numpy_dtypes; /* dtypes: tuple by tensum_dtype, None where there is none */
 static PyTypeObject *torch_type, *torch_parameter;
 static const dl_exchange *torch_table;
-static PyObject *torch_grad_enabled, *torch_is_neg, *torch_is_conj, *torch_modes;
+static PyObject *torch_grad_enabled, *torch_is_neg, *torch_is_conj, *torch_modes, *torch_recorded;
 static PyObject *name_semiring, *name_out, *name_requires_grad, *name_is_sparse;
 
 static void entry_clear(entry *slot)
@@ -178,7 +178,7 @@ static int torch_plain(int *grad)
     return *grad >= 0;
 }
 
-static int torch_open(ts_view *view, PyObject *object, int grad)
+static int torch_open(ts_view *view, PyObject *object, int grad, bool *recorded)
 {
     memset(view, 0, offsetof(ts_view, extents));
     PyObject *answer = PyObject_GetAttr(object, name_is_sparse);
@@ -188,6 +188,7 @@ static int torch_open(ts_view *view, PyObject *object, int grad)
         answer = PyObject_GetAttr(object, name_requires_grad);
         special = answer != NULL ? PyObject_IsTrue(answer) : -1;
         Py_XDECREF(answer);
+        *recorded |= special == 1;
     }
     if (special == 0) {
         special = says_yes(torch_is_neg, object);
@@ -202,13 +203,12 @@ static int torch_open(ts_view *view, PyObject *object, int grad)
     return ts_view_from_dl(view, &tensor, "operand");
 }
 
-static PyObject *torch_run(entry *slot, tensum_run_arguments *run)
+static PyObject *torch_run(ts_program *program, tensum_run_arguments *run)
 {
-    int64_t compact[TS_VIEW_RANK * OPERANDS + 1];
-    ts_program *program = slot->program;
-    dl_tensor prototype = {NULL, {slot->device.kind == TENSUM_CUDA ? DL_CUDA : DL_CPU, slot->device.index},
+    int64_t compact[OUTPUT_RANK];
+    dl_tensor prototype = {NULL, {program->device.kind == TENSUM_CUDA ? DL_CUDA : DL_CPU, program->device.index},
                            program->output_rank, {0, 0, 0}, (int64_t *)program->output_extents, NULL, 0};
-    (void)ts_dtype_to_dl(slot->dtype, &prototype.dtype);
+    (void)ts_dtype_to_dl(program->dtype, &prototype.dtype);
     int64_t stride = 1;
     for (int32_t i = program->output_rank - 1; i >= 0; --i) {
         compact[i] = stride;
@@ -216,15 +216,15 @@ static PyObject *torch_run(entry *slot, tensum_run_arguments *run)
     }
     prototype.strides = compact;
     void *stream = NULL;
-    if (slot->device.kind == TENSUM_CUDA && torch_table->current_stream(DL_CUDA, slot->device.index, &stream) != 0) {
+    if (program->device.kind == TENSUM_CUDA && torch_table->current_stream(DL_CUDA, program->device.index, &stream) != 0) {
         return NULL;
     }
     dl_managed_versioned *managed = ts_exchange_allocate(torch_table, prototype);
     if (managed == NULL) {
         return NULL;
     }
-    tensum_tensor output = {(char *)managed->tensor.data + managed->tensor.byte_offset, slot->dtype, program->output_rank,
-                            program->output_extents, managed->tensor.strides, slot->device};
+    tensum_tensor output = {(char *)managed->tensor.data + managed->tensor.byte_offset, program->dtype, program->output_rank,
+                            program->output_extents, managed->tensor.strides, program->device};
     run->output = &output;
     run->stream = stream;
     Py_INCREF((PyObject *)program); /* another thread may replace the entry while the GIL is away */
@@ -241,20 +241,19 @@ static PyObject *torch_run(entry *slot, tensum_run_arguments *run)
     return result;
 }
 
-static PyObject *numpy_run(entry *slot, tensum_run_arguments *run, PyObject *out)
+static PyObject *numpy_run(ts_program *program, PyObject *empty_arguments, tensum_run_arguments *run, PyObject *out)
 {
     PyObject *result = out;
     if (out != NULL) {
         Py_INCREF(out);
     } else {
-        result = PyObject_Call(numpy_empty, slot->empty_arguments, NULL);
+        result = PyObject_Call(numpy_empty, empty_arguments, NULL);
     }
     ts_view view;
     if (result == NULL || ts_view_open_buffer(&view, result, true) < 0) {
         Py_XDECREF(result);
         return NULL;
     }
-    ts_program *program = slot->program;
     run->output = &view.tensor;
     Py_INCREF((PyObject *)program);
     tensum_status status = ts_program_run(program, run, NULL, NULL);
@@ -292,6 +291,69 @@ static PyObject *call_fallback(PyObject *const *arguments, Py_ssize_t count, PyO
     return result;
 }
 
+/* Which library's fast path an array may take; 0: none. *grad: whether gradients are recorded (PyTorch). */
+static int library_of(PyTypeObject *type, int *grad)
+{
+    if (type == numpy_type) {
+        return LIBRARY_NUMPY;
+    }
+    return torch_type != NULL && (type == torch_type || type == torch_parameter) && torch_plain(grad) ? LIBRARY_TORCH : 0;
+}
+
+/* Open operands that are all of one library, dtype and device and need no gradient: true. *opened views are to be closed
+ * in any case. *recorded: PyTorch would record a gradient. */
+static bool open_operands(PyObject *const *objects, Py_ssize_t count, int library, int grad, ts_view *views,
+                          tensum_tensor *tensors, Py_ssize_t *opened, bool *recorded)
+{
+    for (*opened = 0; *opened < count; ++*opened) {
+        PyObject *object = objects[*opened];
+        ts_view *view = &views[*opened];
+        PyTypeObject *type = Py_TYPE(object);
+        if (library == LIBRARY_NUMPY) {
+            if (type != numpy_type || ts_view_open_buffer(view, object, false) < 0) {
+                return false;
+            }
+        } else if ((type != torch_type && type != torch_parameter) || torch_open(view, object, grad, recorded) < 0) {
+            return false;
+        }
+        const tensum_tensor *first = &views[0].tensor, *tensor = &view->tensor;
+        if (tensor->rank > TS_VIEW_RANK || tensor->dtype != first->dtype || tensor->device.kind != first->device.kind ||
+            tensor->device.index != first->device.index) {
+            ++*opened;
+            return false;
+        }
+        tensors[*opened] = *tensor;
+    }
+    return true;
+}
+
+static void close_operands(ts_view *views, Py_ssize_t opened)
+{
+    for (Py_ssize_t i = 0; i < opened; ++i) {
+        ts_view_close(&views[i]);
+    }
+}
+
+/* torch_recorded(expression, semiring, *tensors): the entry for tensors that need a gradient. */
+static PyObject *call_recorded(PyObject *const *arguments, Py_ssize_t count, tensum_semiring semiring)
+{
+    PyErr_Clear();
+    PyObject *tuple = PyTuple_New(count + 1), *result = NULL;
+    PyObject *name = PyUnicode_FromString(tensum_semiring_name(semiring));
+    if (tuple != NULL && name != NULL) {
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            Py_INCREF(arguments[i]);
+            PyTuple_SetItem(tuple, i == 0 ? 0 : i + 1, arguments[i]);
+        }
+        PyTuple_SetItem(tuple, 1, name);
+        name = NULL;
+        result = PyObject_Call(torch_recorded, tuple, NULL);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(tuple);
+    return result;
+}
+
 PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
     (void)module;
@@ -299,11 +361,7 @@ PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     if (operand_count < 1 || operand_count > OPERANDS || !PyUnicode_CheckExact(arguments[0])) {
         return call_fallback(arguments, count, names);
     }
-    PyTypeObject *type = Py_TYPE(arguments[1]);
-    int library = type == numpy_type ? LIBRARY_NUMPY : 0, grad = 0;
-    if (torch_type != NULL && (type == torch_type || type == torch_parameter)) {
-        library = torch_plain(&grad) ? LIBRARY_TORCH : 0;
-    }
+    int grad = 0, library = library_of(Py_TYPE(arguments[1]), &grad);
     if (library == 0) {
         return call_fallback(arguments, count, names);
     }
@@ -326,36 +384,72 @@ PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     ts_view views[OPERANDS];
     tensum_tensor tensors[OPERANDS];
     Py_ssize_t opened = 0;
-    bool usual = true;
-    for (; usual && opened < operand_count; ++opened) {
-        PyObject *object = arguments[opened + 1];
-        ts_view *view = &views[opened];
-        type = Py_TYPE(object);
-        if (library == LIBRARY_NUMPY ? type != numpy_type || ts_view_open_buffer(view, object, false) < 0
-                                     : (type != torch_type && type != torch_parameter) || torch_open(view, object, grad) < 0) {
-            usual = false;
-            break;
-        }
-        tensors[opened] = view->tensor;
-        const tensum_tensor *first = &views[0].tensor;
-        usual = view->tensor.rank <= TS_VIEW_RANK && view->tensor.dtype == first->dtype &&
-                view->tensor.device.kind == first->device.kind && view->tensor.device.index == first->device.index;
-    }
+    bool recorded = false;
+    bool usual = open_operands(arguments + 1, operand_count, library, grad, views, tensors, &opened, &recorded);
     PyObject *result = NULL;
     entry *slot = NULL;
     if (usual && (slot = look_up(arguments[0], semiring, library, views, operand_count)) != NULL) {
-        if (slot->program->output_rank > TS_VIEW_RANK * OPERANDS) {
+        if (slot->program->output_rank > OUTPUT_RANK) {
             usual = false;
         } else {
             tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
             run.inputs = tensors;
-            result = library == LIBRARY_NUMPY ? numpy_run(slot, &run, out) : torch_run(slot, &run);
+            result = library == LIBRARY_NUMPY ? numpy_run(slot->program, slot->empty_arguments, &run, out)
+                                              : torch_run(slot->program, &run);
         }
     }
-    for (Py_ssize_t i = 0; i < opened; ++i) {
-        ts_view_close(&views[i]);
+    close_operands(views, opened);
+    if (usual) {
+        return result;
     }
-    return usual ? result : call_fallback(arguments, count, names);
+    return recorded && torch_recorded != NULL ? call_recorded(arguments, count, semiring) : call_fallback(arguments, count, names);
+}
+
+/* call(program, *arrays): run a value program on plain arrays of exactly its shapes; NotImplemented for anything else. */
+PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    if (count < 2 || count - 1 > CALL_OPERANDS || Py_TYPE(arguments[0]) != ts_program_type) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    ts_program *program = (ts_program *)arguments[0];
+    int grad = 0, library = library_of(Py_TYPE(arguments[1]), &grad);
+    if (library == 0 || count - 1 != program->operand_count || program->output_rank > OUTPUT_RANK) {
+        PyErr_Clear();
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    ts_view views[CALL_OPERANDS];
+    tensum_tensor tensors[CALL_OPERANDS];
+    Py_ssize_t opened = 0;
+    bool recorded = false;
+    bool usual = open_operands(arguments + 1, count - 1, library, grad, views, tensors, &opened, &recorded);
+    usual = usual && tensors[0].dtype == program->dtype && tensors[0].device.kind == program->device.kind &&
+            tensors[0].device.index == program->device.index;
+    for (Py_ssize_t i = 0; usual && i < opened; ++i) {
+        int32_t rank;
+        const int64_t *extents;
+        usual = tensum_network_operand(program->network, i, &rank, NULL, &extents) == TENSUM_OK && rank == tensors[i].rank &&
+                (rank == 0 || memcmp(extents, tensors[i].extents, sizeof(int64_t) * (size_t)rank) == 0);
+    }
+    PyObject *result = NULL;
+    if (usual) {
+        tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+        run.inputs = tensors;
+        if (library == LIBRARY_TORCH) {
+            result = torch_run(program, &run);
+        } else {
+            PyObject *empty = Py_BuildValue("(NO)", ts_integer_tuple(program->output_extents, program->output_rank),
+                                            PyTuple_GetItem(numpy_dtypes, (Py_ssize_t)program->dtype));
+            result = empty != NULL ? numpy_run(program, empty, &run, NULL) : NULL;
+            Py_XDECREF(empty);
+        }
+    }
+    close_operands(views, opened);
+    if (!usual) {
+        PyErr_Clear();
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return result;
 }
 
 /* ---- configuration ---- */
@@ -369,12 +463,12 @@ static void set_object(PyObject **slot, PyObject *value)
 }
 
 /* einsum_configure(library, *objects): "fallback" callable; "numpy" ndarray, empty, dtypes;
- * "torch" Tensor, Parameter, is_grad_enabled, is_neg, is_conj, modes */
+ * "torch" Tensor, Parameter, is_grad_enabled, is_neg, is_conj, modes, entry for gradients */
 PyObject *ts_einsum_configure(PyObject *module, PyObject *arguments)
 {
     (void)module;
     const char *what = PyTuple_Size(arguments) > 0 ? PyUnicode_AsUTF8AndSize(PyTuple_GetItem(arguments, 0), NULL) : NULL;
-    PyObject *name, *type, *parameter, *first, *second, *third, *fourth;
+    PyObject *name, *type, *parameter, *first, *second, *third, *fourth, *fifth;
     if (what != NULL && strcmp(what, "fallback") == 0 && PyArg_ParseTuple(arguments, "OO", &name, &first)) {
         set_object(&fallback, first);
     } else if (what != NULL && strcmp(what, "numpy") == 0 &&
@@ -383,8 +477,8 @@ PyObject *ts_einsum_configure(PyObject *module, PyObject *arguments)
         set_object(&numpy_empty, first);
         set_object(&numpy_dtypes, second);
     } else if (what != NULL && strcmp(what, "torch") == 0 &&
-               PyArg_ParseTuple(arguments, "OOOOOOO!", &name, &type, &parameter, &first, &second, &third, &PyTuple_Type,
-                                &fourth)) {
+               PyArg_ParseTuple(arguments, "OOOOOOO!O", &name, &type, &parameter, &first, &second, &third, &PyTuple_Type,
+                                &fourth, &fifth)) {
         torch_table = ts_exchange_of((PyTypeObject *)type);
         if (torch_table != NULL && torch_table->tensor_from_object != NULL) {
             set_object((PyObject **)&torch_parameter, parameter);
@@ -392,6 +486,7 @@ PyObject *ts_einsum_configure(PyObject *module, PyObject *arguments)
             set_object(&torch_is_neg, second);
             set_object(&torch_is_conj, third);
             set_object(&torch_modes, fourth);
+            set_object(&torch_recorded, fifth);
             set_object((PyObject **)&torch_type, type);
         }
     } else {

@@ -215,6 +215,7 @@ static PyMethodDef functions[] = {
     {"einsum", (PyCFunction)(void (*)(void))ts_einsum, METH_FASTCALL | METH_KEYWORDS, "the fast path of tensum.einsum"},
     {"solve", (PyCFunction)(void (*)(void))ts_solve, METH_VARARGS | METH_KEYWORDS, "solve a problem file"},
     {"front_ends", ts_front_ends, METH_NOARGS, "names, summaries, tasks and questions of the front ends"},
+    {"call", (PyCFunction)(void (*)(void))ts_call, METH_FASTCALL, "run a value program on plain arrays"},
     {"einsum_configure", ts_einsum_configure, METH_VARARGS, "tell the fast path about a library"},
     {"cache_clear", ts_einsum_cache_clear, METH_NOARGS, "forget compiled expressions"},
     {"cache_info", ts_einsum_cache_info, METH_NOARGS, "hits, misses, size and capacity"},

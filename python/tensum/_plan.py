@@ -1,6 +1,5 @@
 """Plans: compile once, run many times."""
 
-import json
 import math
 import threading
 from collections import OrderedDict, namedtuple
@@ -282,7 +281,7 @@ class Plan:
         )
         self._compiled = {}
         self._lock = threading.Lock()
-        self._folded = None
+        self._folded = self._host = None
         main = self._make(self.shapes, network, names)
         if constants:
             missing = [index for index in constants if index not in arrays]
@@ -338,6 +337,10 @@ class Plan:
 
     def __call__(self, *arrays, out=None, strip_exponent=False, progress=None):
         """The contraction's value; with `strip_exponent`, (mantissa, exponent): value = mantissa * 10**exponent."""
+        if self._host is not None and out is None and not strip_exponent and progress is None:
+            done = _core.call(self._host, *arrays)
+            if done is not NotImplemented:
+                return done
         if self._folded is not None:
             return self._folded(arrays, out=out, strip_exponent=strip_exponent, progress=progress)
         if strip_exponent:
@@ -351,7 +354,11 @@ class Plan:
             if done is not None:
                 return done
         operands, made = self._operands(arrays)
-        return made.value(operands, out, progress_of(progress))
+        done = made.value(operands, out, progress_of(progress))
+        if self._host is None and operands.shapes == self.shapes:
+            # From now on plain arrays of these shapes go straight to this program.
+            self._host = made.program(VALUE, operands.device)
+        return done
 
     def gradient(self, *arrays, cotangent=None, wanted=None, progress=None):
         """(value, gradients): one gradient per operand, None where `wanted` says so. The default cotangent is ones."""
@@ -437,7 +444,8 @@ class Plan:
         """Write expression, shapes, tree and slices as JSON. Constants are not kept."""
         if self._folded is not None:
             raise TypeError("a plan with constants cannot be saved: save one without, load it and give constants then")
-        network, _ = self.structure.build(self.shapes)
+        import json
+
         document = {
             "format": "tensum-plan",
             "version": 1,
@@ -462,6 +470,8 @@ class Plan:
 
     @classmethod
     def load(cls, path):
+        import json
+
         with open(path, encoding="utf-8") as file:
             try:
                 document = json.load(file)

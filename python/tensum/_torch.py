@@ -35,6 +35,7 @@ class Torch(NumPy):
             torch.Tensor.is_neg,
             torch.Tensor.is_conj,
             (_transforms, torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack),
+            recorded,
         )
 
     @staticmethod
@@ -85,6 +86,9 @@ class Expression:
     def __init__(self, structure, semiring, optimize="auto", memory_limit=None, check=True):
         self.structure, self.semiring, self.optimize = structure, semiring, optimize
         self.memory_limit, self.check = memory_limit, check
+        # What the fast path in C can do by itself.
+        usual = optimize == "auto" and memory_limit is None and check and not structure.sizes
+        self.plain = structure.expression if usual else None
 
     def compiled(self, shapes, dtype):
         return compiled(self.structure, shapes, self.semiring, dtype, self.optimize, self.memory_limit, self.check)
@@ -100,7 +104,7 @@ class PlanExpression(Expression):
 
     def __init__(self, plan):
         super().__init__(plan.structure, plan.semiring, plan._tree, plan.memory_limit, plan.check)
-        self.plan = plan
+        self.plan, self.plain = plan, None
 
     def compiled(self, shapes, dtype):
         if dtype != self.plan.dtype:
@@ -145,6 +149,33 @@ class Contract(torch.autograd.Function):
     def vmap(info, in_dims, expression, *tensors):
         batched, moved = _batched(expression, tensors, in_dims[1:])
         return Contract.apply(batched, *moved), 0
+
+
+class EagerContract(torch.autograd.Function):
+    """Contract without the machinery that transforms need, which costs more than a small contraction."""
+
+    @staticmethod
+    def forward(ctx, expression, *tensors):
+        ctx.expression = expression
+        ctx.save_for_backward(*tensors)
+        if expression.plain is not None:
+            return _core.einsum(expression.plain, *tensors, semiring=expression.semiring)
+        return _value(expression, tensors)
+
+    backward = Contract.backward
+
+
+_expressions = {}
+
+
+def recorded(text, semiring, *tensors):
+    """The fast path's entry for tensors of which some need a gradient; nothing else is unusual about them."""
+    expression = _expressions.get((text, semiring))
+    if expression is None:
+        if len(_expressions) >= 512:
+            _expressions.clear()
+        expression = _expressions[text, semiring] = Expression(Structure(text), semiring)
+    return EagerContract.apply(expression, *tensors)
 
 
 class Gradient(torch.autograd.Function):
@@ -354,7 +385,6 @@ def _special(tensors):
 
 def einsum(structure, tensors, semiring, out, optimize, memory_limit, dtype, check, progress):
     """tensum.einsum for tensors."""
-    Torch.configure()
     if dtype is not None:
         tensors = [tensor.to(_TO_TORCH[dtype]) if isinstance(tensor, torch.Tensor) else tensor for tensor in tensors]
     if _special(tensors):
@@ -373,7 +403,7 @@ def _apply(expression, tensors, out=None, progress=None):
                                 f"{type(tensor).__name__}")
             if tensor.layout is not torch.strided:
                 raise TypeError(f"operand {index}: tensors of layout {tensor.layout} are not supported; use to_dense()")
-        return Contract.apply(expression, *tensors)
+        return (EagerContract if _transforms() is None else Contract).apply(expression, *tensors)
     return _value(expression, tensors, out, progress_of(progress))
 
 
