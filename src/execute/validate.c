@@ -43,6 +43,22 @@ static size_t alignment_of(tensum_dtype dtype)
     }
 }
 
+/* "operand N" without stdio, which would cost as much as a small run: names are made for every operand of every run. */
+static void operand_name(char *name, int64_t index)
+{
+    char digits[20];
+    int count = 0;
+    do {
+        digits[count++] = (char)('0' + index % 10);
+        index /= 10;
+    } while (index > 0);
+    memcpy(name, "operand ", 8);
+    for (name += 8; count > 0; name++) {
+        *name = digits[--count];
+    }
+    *name = '\0';
+}
+
 /* Device, dtype, rank, extents, alignment of one tensor; `name` as in "operand 3". */
 static tensum_status check_tensor(const tensum_program *program, const char *name, const tensum_tensor *tensor,
                                   tensum_dtype dtype, int64_t index)
@@ -227,7 +243,7 @@ tensum_status ts_validate_run(const tensum_program *program, const tensum_run_ar
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "position_count is %" PRId64, arguments->position_count);
     }
     for (int64_t i = 0; i < n; i++) {
-        snprintf(name, sizeof name, "operand %" PRId64, i);
+        operand_name(name, i);
         TRY(check_tensor(program, name, &arguments->inputs[i], plan->algebra.dtype, i));
     }
     TRY(check_results(program, arguments));
