@@ -68,8 +68,8 @@ static void pass_on(ts_running *running, const ts_step *step, double x, double y
     switch (running->plan->algebra.semiring) {
     case TENSUM_MAX_TIMES:
     case TENSUM_MIN_TIMES:
-        to_a = rounded(running, g * rounded(running, y));
-        to_b = rounded(running, g * rounded(running, x));
+        to_a = rounded(running, g * y); /* the factor as it is, and one rounding */
+        to_b = rounded(running, g * x);
         break;
     case TENSUM_MAX_MIN:
     case TENSUM_MIN_MAX: {

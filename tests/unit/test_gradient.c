@@ -169,6 +169,19 @@ static void products_multiply(void **state)
             ASSERT_F32(db, {0, 21});
             ASSERT_F32(dc, {15});
         }
+        /* an integer factor counts as it is and the product is rounded once, for scalars (which are traced) and others:
+         * 1.5 * 16777217 = 25165825.5 is 25165826 in f32; 16777217 alone would become 16777216 first */
+        const int32_t one[] = {1, 1}, factor[] = {16777217, 16777217};
+        const float g15[] = {1.5f, 1.5f};
+        const tensum_tensor integers[] = {TENSOR(TENSUM_I32, one, 2), TENSOR(TENSUM_I32, factor, 2)}, scalar = SCALAR(TENSUM_F32, g15), vector = TENSOR(TENSUM_F32, g15, 2);
+        const tensum_tensor sides[] = {TENSOR(TENSUM_F32, da, 2), TENSOR(TENSUM_F32, db, 2)};
+        contraction job = {.expression = "i,i->", .semiring = TENSUM_MAX_TIMES, .dtype = TENSUM_I32, .operands = integers, .operand_count = 2, .cotangent = &scalar, .gradients = sides};
+        RUN(&job, device);
+        ASSERT_F32(da, {25165826, 0});
+        job.expression = "i,i->i";
+        job.cotangent = &vector;
+        RUN(&job, device);
+        ASSERT_F32(da, {25165826, 25165826});
     }
 }
 

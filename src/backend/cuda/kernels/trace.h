@@ -48,13 +48,8 @@ template <typename P> TS_DEVICE void ts_route(const ts_cuda_route &p)
             if (goes_on) {
                 const storage *pair = reinterpret_cast<const storage *>(operands + (int64_t)s * 16);
                 typename P::value a = P::load(pair[0]), b = P::load(pair[1]);
-                if constexpr (P::mul_op == ts_op_ntimes) {
-                    share_a = G(0) + g * (G)b;
-                    share_b = G(0) + g * (G)a;
-                } else {
-                    share_a = G(0) + ts_share_of<P>(g, a, b, P::zero(), step.tie_a);
-                    share_b = G(0) + ts_share_of<P>(g, b, a, P::zero(), step.tie_a == 0);
-                }
+                share_a = G(0) + ts_share_of<P>(g, a, b, P::zero(), step.tie_a);
+                share_b = G(0) + ts_share_of<P>(g, b, a, P::zero(), step.tie_a == 0);
                 if (P::mul_op == ts_op_min || P::mul_op == ts_op_max) { /* one of them attains the value */
                     bool odd_a = ts_is_not_a_number(a), odd_b = ts_is_not_a_number(b);
                     bool to_a = a == b || (odd_a && odd_b) ? step.tie_a != 0
