@@ -43,23 +43,97 @@ static void size_partials(int64_t results, tensum_dtype dtype, bool winners, ts_
     }
 }
 
+/* What a variant is good for. Rates are of f32 max_plus on an H200 (132 multiprocessors), in pairs per second, as measured
+ * by bench/tune; other dtypes and devices keep their proportions closely enough to choose by. */
+typedef struct candidate {
+    ts_cuda_variant variant;
+    ts_cuda_kernel kernel, kernel_w;
+    int32_t left, right, threads;
+    int32_t blocks;    /* at a time on a multiprocessor */
+    double rate, rate_w;
+} candidate;
+
+static const candidate candidates[] = {
+#define CANDIDATE(id, left, right, threads, blocks, rate, rate_w)                                                      \
+    {TS_CUDA_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id##_W, left, right, threads, blocks, \
+     rate, rate_w}
+    CANDIDATE(LARGE, 128, 128, 256, 2, 11.7e12, 0.0),
+    CANDIDATE(DEEP, 128, 64, 256, 2, 0.0, 5.0e12),
+    CANDIDATE(SMALL, 32, 64, 128, 4, 9.0e12, 2.4e12),
+    CANDIDATE(GENERIC, 16, 16, 256, 2, 1.2e12, 0.8e12),
+    CANDIDATE(SKINNY, 1, 128, 128, 8, 1.0e12, 0.7e12),
+    CANDIDATE(ROW, 1, 1, 256, 4, 0.5e12, 0.4e12),
+#undef CANDIDATE
+};
+
+/* Seconds, roughly: rounds of blocks, each with a latency and its share of the rate. */
+static double guess(const candidate *which, int64_t batch, int64_t left, int64_t right, int64_t sum, int units, bool winners,
+                    int64_t *splits)
+{
+    const double latency = 3e-6;
+    double tiles = (double)batch * (double)divide_up(left, which->left) * (double)divide_up(right, which->right);
+    double slots = (double)units * which->blocks, rounds, share;
+
+    *splits = 1;
+    if (tiles * 2.0 <= slots && sum >= 512) {
+        double most = (double)(sum / 256), wanted = slots / tiles;
+        *splits = (int64_t)(wanted < most ? wanted : most);
+        tiles *= (double)*splits;
+    }
+    rounds = tiles <= slots ? 1.0 : tiles / slots;
+    share = (winners ? which->rate_w : which->rate) / 132.0 / which->blocks;
+    return latency * (*splits > 1 ? 2.0 : 1.0) +
+           rounds * (latency * 0.3 + (double)which->left * which->right * ((double)sum / (double)*splits) / share);
+}
+
 void ts_cuda_choose_contract(const ts_contract_spec *spec, int units, const bool *has, ts_cuda_choice *choice)
 {
-    int64_t tiles;
+    const bool winners = spec->winner_bytes != 0;
+    const candidate *best = NULL;
+    double least = 0.0;
+    int64_t wanted = 1, tiles, left, right;
+    bool swap = false;
 
-    (void)has;
     *choice = (ts_cuda_choice){0};
-    choice->kernel = spec->winner_bytes != 0 ? TS_CUDA_KERNEL_CONTRACT_GENERIC_W : TS_CUDA_KERNEL_CONTRACT_GENERIC;
-    choice->threads = 256;
-    choice->shared_bytes = ts_cuda_contract_shared(TS_CUDA_CONTRACT_GENERIC,
-                                                   (uint32_t)ts_cuda_arithmetic_bytes(spec->algebra.dtype));
-    choice->left_tiles = divide_up(spec->left, 16);
-    choice->right_tiles = divide_up(spec->right, 16);
+    for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++) {
+        const candidate *which = &candidates[i];
+        if (!has[winners ? which->kernel_w : which->kernel] || (winners ? which->rate_w : which->rate) == 0.0) {
+            continue;
+        }
+        for (int side = 0; side < 2; side++) {
+            int64_t splits;
+            double seconds = guess(which, spec->batch, side == 0 ? spec->left : spec->right,
+                                   side == 0 ? spec->right : spec->left, spec->sum, units, winners, &splits);
+            if (best == NULL || seconds < 0.98 * least) {
+                best = which;
+                least = seconds;
+                wanted = splits;
+                swap = side == 1;
+            }
+        }
+    }
+    if (best == NULL) { /* every module has the generic one */
+        best = &candidates[3];
+    }
+    choice->swap = swap;
+    left = swap ? spec->right : spec->left;
+    right = swap ? spec->left : spec->right;
+    choice->kernel = winners ? best->kernel_w : best->kernel;
+    choice->threads = (uint32_t)best->threads;
+    choice->shared_bytes =
+        ts_cuda_contract_shared(best->variant, (uint32_t)ts_cuda_arithmetic_bytes(spec->algebra.dtype));
+    choice->left_tiles = divide_up(left, best->left);
+    choice->right_tiles = divide_up(right, best->right);
     tiles = spec->batch * choice->left_tiles * choice->right_tiles;
-    split(spec->sum, tiles > 0 ? 4 * (int64_t)units / tiles : 1, 512, choice);
+    choice->splits = 1;
+    choice->split_terms = spec->sum;
+    if (wanted > 1 && has[TS_CUDA_KERNEL_COMBINE]) {
+        choice->split_terms = divide_up(spec->sum, wanted);
+        choice->splits = divide_up(spec->sum, choice->split_terms);
+    }
     choice->tile_count = tiles * choice->splits;
     choice->grid = ts_cuda_grid(choice->tile_count);
-    size_partials(spec->batch * spec->left * spec->right, spec->algebra.dtype, spec->winner_bytes != 0, choice);
+    size_partials(spec->batch * spec->left * spec->right, spec->algebra.dtype, winners, choice);
 }
 
 void ts_cuda_choose_reduce(const ts_reduce_spec *spec, int units, const bool *has, ts_cuda_choice *choice)

@@ -10,6 +10,7 @@ typedef struct ts_cuda_choice {
     ts_cuda_kernel kernel;
     uint32_t threads, grid, shared_bytes;
     int64_t left_tiles, right_tiles; /* contract */
+    bool swap; /* contract: the kernel's left is the step's right */
     int64_t splits, split_terms, tile_count;
     size_t partial_bytes; /* scratch for values and, with winners, for them: both parts 128-byte aligned */
     size_t partial_w_offset;

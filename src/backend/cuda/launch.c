@@ -149,6 +149,30 @@ static void note_scratch(ts_cuda_list *list, size_t bytes)
     }
 }
 
+/* Multiplication commutes in every semiring there is, so left and right may change places. */
+static void swap_sides(ts_cuda_contract *p, ts_mode *modes, int32_t count)
+{
+    ts_mode aside[TS_CUDA_MOST_MODES];
+    ts_mode *left = modes + p->batch_count;
+    int32_t left_count = p->left_count, conjugate = p->conjugate_a;
+    int64_t extent = p->left;
+
+    memcpy(aside, left, (size_t)left_count * sizeof *left);
+    memmove(left, left + left_count, (size_t)p->right_count * sizeof *left);
+    memcpy(left + p->right_count, aside, (size_t)left_count * sizeof *left);
+    p->left_count = p->right_count;
+    p->right_count = left_count;
+    p->left = p->right;
+    p->right = extent;
+    p->conjugate_a = p->conjugate_b;
+    p->conjugate_b = conjugate;
+    for (int32_t i = 0; i < count; i++) {
+        int64_t a = modes[i].a;
+        modes[i].a = modes[i].b;
+        modes[i].b = a;
+    }
+}
+
 tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
                                    ts_cuda_pointer a, ts_cuda_pointer b, ts_cuda_pointer c, ts_cuda_pointer w,
                                    ts_cuda_switch accumulate)
@@ -176,17 +200,21 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     from += spec->right_count;
     kept += p.right_count;
     p.sum_count = take_class(from, spec->sum_count, false, modes + kept);
-
-    p.a = a;
-    p.b = b;
+    p.left = spec->left;
+    p.right = spec->right;
+    p.conjugate_a = spec->conjugate_a;
+    p.conjugate_b = spec->conjugate_b;
+    if (choice.swap) {
+        swap_sides(&p, modes, kept + p.sum_count);
+    }
+    p.a = choice.swap ? b : a;
+    p.b = choice.swap ? a : b;
     p.c = c;
     p.w = w;
     p.accumulate = with_always(accumulate, spec->accumulate);
     p.partial = list->scratch;
     p.partial_w = list->scratch + choice.partial_w_offset;
     p.batch = spec->batch;
-    p.left = spec->left;
-    p.right = spec->right;
     p.sum = spec->sum;
     p.left_tiles = choice.left_tiles;
     p.right_tiles = choice.right_tiles;
@@ -194,8 +222,6 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     p.split_terms = choice.split_terms;
     p.tile_count = choice.tile_count;
     p.modulus = spec->algebra.modulus;
-    p.conjugate_a = spec->conjugate_a;
-    p.conjugate_b = spec->conjugate_b;
     p.winner_bytes = spec->winner_bytes;
     put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
