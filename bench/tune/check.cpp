@@ -10,6 +10,7 @@
 #include "abi.h"
 #include "algebra/algebra.h"
 #include "algebra/element.h"
+#include "stream_plan.h"
 
 static uint64_t random_state = 12345;
 static uint32_t draw(uint32_t below)
@@ -317,6 +318,34 @@ template <typename P> struct suite {
                 }
             }
         }
+        if (machine_has(stem + "stream")) { /* either operand as the huge one */
+            for (int side = 0; side < 2; side++) {
+                std::vector<ts_cuda_mode> modes = s.modes;
+                ts_cuda_stream p;
+                if (side == 1) {
+                    for (auto &m : modes) std::swap(m.a, m.b);
+                }
+                if (!ts_cuda_stream_plan(modes.data(), sum_at, s.counts[3], true, sizeof(storage), &p)) continue;
+                const bool accumulate = draw(2) != 0;
+                p.a = address(side == 0 ? da : db);
+                p.b = address(side == 0 ? db : da);
+                p.c = address(dc);
+                p.accumulate.always = accumulate;
+                p.modulus = modulus;
+                p.conjugate_a = side == 0 ? conjugate_a : conjugate_b;
+                p.conjugate_b = side == 0 ? conjugate_b : conjugate_a;
+                std::vector<storage> start = elements(s.c, false), want = start, got((size_t)s.c);
+                machine_upload(dc, start.data(), start.size() * sizeof(storage));
+                for (size_t i = 0; i < want.size(); i++) {
+                    want[i] = P::store(accumulate ? P::finish(P::add(P::load(start[i]), raw[i], modulus)) : raw[i]);
+                }
+                machine_launch(stem + "stream", &p, sizeof p, (p.tile_count + 1) / 2, TS_CUDA_STREAM_THREADS,
+                               ts_cuda_stream_shared(&p, sizeof(storage)));
+                machine_wait("stream");
+                machine_download(got.data(), dc, got.size() * sizeof(storage));
+                compare(stem + "stream", kind, want, got);
+            }
+        }
         machine_release(da);
         machine_release(db);
         machine_release(dc);
@@ -424,6 +453,18 @@ template <typename P> struct suite {
             machine_download(got.data(), dc, got.size() * sizeof(storage));
             compare(name, kind, want, got);
             if (p.winner_bytes) compare_winners(name, kind, winners, read_winners(dw, s.c, p.winner_bytes));
+        }
+        ts_cuda_stream p;
+        if (machine_has(stem + "stream") && ts_cuda_stream_plan(s.modes.data(), kept_modes, s.counts[3], false, sizeof(storage), &p)) {
+            std::vector<storage> want((size_t)s.c), got((size_t)s.c);
+            p.a = address(da);
+            p.c = address(dc);
+            p.modulus = modulus;
+            for (size_t i = 0; i < want.size(); i++) want[i] = P::store(raw[i]);
+            machine_launch(stem + "stream", &p, sizeof p, p.tile_count, TS_CUDA_STREAM_THREADS, ts_cuda_stream_shared(&p, sizeof(storage)));
+            machine_wait("stream");
+            machine_download(got.data(), dc, got.size() * sizeof(storage));
+            compare(stem + "stream (reduce)", kind, want, got);
         }
         machine_release(da);
         machine_release(dc);
@@ -708,12 +749,78 @@ enum { index_f16, index_bf16, index_f32, index_f64, index_c64, index_c128, index
     };
 #include "algebra/pairs.def"
 
+/* Permutations of elements of every size, by the three kernels that can. */
+static void moves(int bytes)
+{
+    for (int round = 0; round < 12; round++) {
+        const int rank = round < 3 ? 2 : round < 6 ? 12 : 1 + (int)draw(6);
+        std::vector<ts_cuda_mode> modes;
+        std::vector<int> all;
+        for (int i = 0; i < rank; i++) {
+            ts_cuda_mode m;
+            memset(&m, 0, sizeof m);
+            m.extent = round < 3 ? 60 + (int)draw(100) : round < 6 ? 2 : 1 + (int)draw(6);
+            ts_cuda_magic(m.extent, &m.magic, &m.shift);
+            modes.push_back(m);
+            all.push_back(i);
+        }
+        const int64_t size = stride_table(modes, all, &ts_cuda_mode::a, true);
+        stride_table(modes, all, &ts_cuda_mode::c, true);
+        std::vector<unsigned char> a((size_t)(size * bytes)), want(a.size()), got(a.size());
+        for (auto &x : a) x = (unsigned char)draw(256);
+        for (int64_t n = 0; n < size; n++) {
+            int64_t rest = n, from = 0, to = 0;
+            for (int i = rank - 1; i >= 0; i--) {
+                from += rest % modes[(size_t)i].extent * modes[(size_t)i].a;
+                to += rest % modes[(size_t)i].extent * modes[(size_t)i].c;
+                rest /= modes[(size_t)i].extent;
+            }
+            memcpy(&want[(size_t)(to * bytes)], &a[(size_t)(from * bytes)], (size_t)bytes);
+        }
+        unsigned char *da = upload(a), *dc = upload(got);
+        const std::string stem = "ts_common_";
+        for (int way = 0; way < 2; way++) {
+            const std::string name = way == 0 ? stem + "stream_" + std::to_string(bytes) : stem + "copy_" + std::to_string(bytes);
+            if (!machine_has(name)) continue;
+            if (way == 0) {
+                ts_cuda_stream p;
+                if (!ts_cuda_stream_plan(modes.data(), rank, 0, false, (uint32_t)bytes, &p)) {
+                    printf("no plan for rank %d\n", rank);
+                    continue;
+                }
+                p.a = address(da);
+                p.c = address(dc);
+                machine_launch(name, &p, sizeof p, (p.tile_count + 1) / 2, TS_CUDA_STREAM_THREADS, ts_cuda_stream_shared(&p, (uint32_t)bytes));
+            } else {
+                ts_cuda_reduce p;
+                memset(&p, 0, sizeof p);
+                p.a = address(da);
+                p.c = address(dc);
+                p.kept = size;
+                p.kept_count = rank;
+                p.tile_count = (size + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+                put_table(&p.modes, modes);
+                machine_launch(name, &p, sizeof p, p.tile_count, TS_CUDA_THREADS, 0);
+            }
+            machine_wait(name.c_str());
+            machine_download(got.data(), dc, got.size());
+            checked++;
+            if (got != want && wrong++ < 40) printf("WRONG %s rank %d round %d\n", name.c_str(), rank, round);
+            std::fill(got.begin(), got.end(), (unsigned char)0);
+            machine_upload(dc, got.data(), got.size());
+        }
+        machine_release(da);
+        machine_release(dc);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    int rounds = 10;
+    int rounds = getenv("ROUNDS") ? atoi(getenv("ROUNDS")) : 10;
     for (int i = 1; i < argc; i++) machine_open(argv[i]);
 #define TS_PAIR(s, a, m, sel, d) suite<check_##s##_##d>::all(rounds);
 #include "algebra/pairs.def"
+    for (int bytes = 1; bytes <= 16; bytes *= 2) moves(bytes);
     printf("%ld checks, %ld wrong\n", checked, wrong);
     return wrong != 0;
 }

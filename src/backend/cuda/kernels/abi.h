@@ -9,6 +9,8 @@
  * Names. Every kernel is extern "C" and takes one struct of this file by value:
  *     ts_<semiring>_<dtype>_contract_<variant>      ts_cuda_contract         (see TS_CUDA_CONTRACT_VARIANTS)
  *     ts_<semiring>_<dtype>_contract_<variant>_w    ts_cuda_contract         with winners; selective semirings
+ *     ts_<semiring>_<dtype>_stream                  ts_cuda_stream           see stream_plan.h
+ *     ts_common_stream_<bytes>                      ts_cuda_stream           pure data movement, 1 2 4 8 16 bytes
  *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
  *     ts_<semiring>_<dtype>_reduce                  ts_cuda_reduce           one thread per result
  *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           one block per result
@@ -130,6 +132,62 @@ typedef struct ts_cuda_contract {
     int32_t pad;
     ts_cuda_modes modes;
 } ts_cuda_contract;
+
+/* A huge operand a against a tiny one, b, or none: c[kept] = (+) over sum of a[kept, sum] (*) b[kept, sum]. Every element
+ * of a is read once and every element of c written once, both along memory, through a tile in shared memory: a tile has
+ * some positions of the kept modes and all of the sum. Made by ts_cuda_stream_plan.
+ *
+ * An element of the tile lies in shared memory at its number in load order (ascending a strides); a result's elements lie
+ * at `q` + those of the sum's terms. At most two modes (partial 1, 2) are cut into tiles that need not divide them. */
+#define TS_CUDA_STREAM_LOAD 20
+#define TS_CUDA_STREAM_STORE 20
+#define TS_CUDA_STREAM_SUM 8
+#define TS_CUDA_STREAM_OUTER 32
+#define TS_CUDA_STREAM_THREADS 256
+typedef struct ts_cuda_stream_load {
+    int32_t extent, partial; /* within the tile; partial: 0, 1 or 2 */
+    int64_t a;
+} ts_cuda_stream_load;
+typedef struct ts_cuda_stream_store {
+    int32_t extent, partial;
+    int32_t q, row; /* steps in the tile, and in the rows of b */
+    int64_t b, c;
+} ts_cuda_stream_store;
+typedef struct ts_cuda_stream_sum {
+    int32_t extent, q;
+    int64_t b;
+} ts_cuda_stream_sum;
+typedef struct ts_cuda_stream_outer {
+    int64_t extent; /* tiles */
+    int64_t a, b, c; /* steps from tile to tile */
+    uint32_t magic, shift;
+    int32_t partial, pad;
+} ts_cuda_stream_outer;
+typedef struct ts_cuda_stream {
+    ts_cuda_pointer a, b, c;
+    ts_cuda_switch accumulate;
+    int64_t tile_count, modulus;
+    int64_t partial_extent[2]; /* of the whole mode */
+    int32_t partial_tile[2];
+    int32_t load_count, store_count, sum_count, outer_count;
+    int32_t load_low, load_high; /* elements = low * high: tables for the first modes and for the rest */
+    int32_t store_low, store_high;
+    int32_t terms, rows; /* of the sum; rows of b (0: there is no b) */
+    int32_t conjugate_a, conjugate_b, wide, b_moves; /* b_moves: b differs from tile to tile */
+    ts_cuda_stream_load load[TS_CUDA_STREAM_LOAD];
+    ts_cuda_stream_store store[TS_CUDA_STREAM_STORE];
+    ts_cuda_stream_sum sum[TS_CUDA_STREAM_SUM];
+    ts_cuda_stream_outer outer[TS_CUDA_STREAM_OUTER];
+} ts_cuda_stream;
+
+/* Dynamic shared bytes: the tile with one element of padding in 32, the tables, b. */
+TS_CUDA_SHARED uint32_t ts_cuda_stream_shared(const ts_cuda_stream *p, uint32_t bytes)
+{
+    uint32_t elements = (uint32_t)(p->load_low * p->load_high);
+    uint32_t tables = (uint32_t)(p->load_low + p->load_high) * 12u + (uint32_t)(p->store_low + p->store_high) * 24u +
+                      (uint32_t)p->terms * 16u + (uint32_t)p->rows * 8u;
+    return (elements + elements / 32u + 1u + (uint32_t)(p->rows * p->terms)) * bytes + tables + 64u;
+}
 
 /* c[result] = finish((+) over splits, ascending, of partial[split * results + result]); modes: the results in
  * row-major order of their linear number (c and w strides). One thread per result. */
