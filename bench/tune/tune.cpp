@@ -7,6 +7,7 @@
 
 #include "abi.h"
 #include "algebra/element.h"
+#include "stream_plan.h"
 #include "tune_list.h"
 
 static ts_cuda_pointer address(const void *pointer)
@@ -166,6 +167,72 @@ static void time_product(const product &x, const std::string &name, int left, in
          (double)(x.batch * x.m * x.n * x.k) / seconds * 1e-12, verdict);
 }
 
+/* What moves data: time and bytes per second, read and written. */
+static void time_stream(const char *title, const std::string &name, std::vector<ts_cuda_mode> modes, int kept, int sums, bool two, int bytes)
+{
+    ts_cuda_stream p;
+    int64_t a = 1, b = 1, c = 1;
+    if (!machine_has(name)) return;
+    for (int i = 0; i < kept + sums; i++) {
+        a *= modes[(size_t)i].a != 0 ? modes[(size_t)i].extent : 1;
+        b *= modes[(size_t)i].b != 0 ? modes[(size_t)i].extent : 1;
+        c *= i < kept ? modes[(size_t)i].extent : 1;
+    }
+    if (!ts_cuda_stream_plan(modes.data(), kept, sums, two, (uint32_t)bytes, &p)) {
+        line("%-44s no plan\n", title);
+        return;
+    }
+    char *from = (char *)machine_allocate((size_t)(a * bytes)), *tiny = (char *)machine_allocate((size_t)(b * bytes)), *to = (char *)machine_allocate((size_t)(c * bytes));
+    p.a = address(from);
+    p.b = address(tiny);
+    p.c = address(to);
+    for (int64_t blocks : {132 * 4, 132 * 8, 132 * 32}) {
+        const int64_t grid = p.tile_count < blocks ? p.tile_count : blocks;
+        double seconds = machine_time(5, [&] { machine_launch(name, &p, sizeof p, grid, TS_CUDA_STREAM_THREADS, ts_cuda_stream_shared(&p, (uint32_t)bytes)); });
+        machine_wait(name.c_str());
+        line("%-44s grid %6lld tile %4d -> %4d %8.3f ms %6.2f TB/s\n", title, (long long)grid, p.load_low * p.load_high,
+             p.store_low * p.store_high, seconds * 1e3, (double)((a + c) * bytes) / seconds * 1e-12);
+    }
+    machine_release(from);
+    machine_release(tiny);
+    machine_release(to);
+}
+static void streams(void)
+{
+    for (int bytes = 1; bytes <= 16; bytes *= 2) {
+        const std::string name = "ts_common_stream_" + std::to_string(bytes);
+        std::vector<ts_cuda_mode> turn = {mode(4096, 4096, 0, 1), mode(4096, 1, 0, 4096)};
+        std::vector<ts_cuda_mode> big = {mode(16384, 16384, 0, 1), mode(16384, 1, 0, 16384)};
+        time_stream((name + " 4096^2").c_str(), name, turn, 2, 0, false, bytes);
+        if (bytes <= 4) time_stream((name + " 16384^2").c_str(), name, big, 2, 0, false, bytes);
+        for (int rank : {24, 28}) {
+            std::vector<ts_cuda_mode> bits;
+            std::vector<int> order;
+            for (int i = 0; i < rank; i++) {
+                bits.push_back(mode(2, (int64_t)1 << i, 0, 0));
+                order.push_back(i);
+            }
+            for (int i = rank - 1; i > 0; i--) std::swap(order[(size_t)i], order[draw() % (uint32_t)(i + 1)]);
+            for (int i = 0; i < rank; i++) bits[(size_t)i].c = (int64_t)1 << order[(size_t)i];
+            if (bytes <= 8) time_stream((name + " rank " + std::to_string(rank)).c_str(), name, bits, rank, 0, false, bytes);
+        }
+    }
+    for (const char *semiring : {"max_plus", "sum_product"}) {
+        const std::string name = std::string("ts_") + semiring + "_f32_stream";
+        /* a[high, s, low] against b[l, s] to c[high, l, low] for several places of the sum. */
+        for (int low : {0, 3, 8, 14}) {
+            for (int width : {1, 2, 3}) { /* sum and left are 2^width */
+                const int64_t n = (int64_t)1 << width, inner = (int64_t)1 << low, outer = ((int64_t)1 << 27) / inner / n;
+                std::vector<ts_cuda_mode> modes = {mode(outer, inner * n, 0, inner * n), mode(inner, 1, 0, 1),
+                                                   mode(n, 0, n, inner), mode(n, inner, 1, 0)};
+                char title[96];
+                snprintf(title, sizeof title, "%s %d x %d at 2^%d", name.c_str(), (int)n, (int)n, low);
+                time_stream(title, name, modes, 3, 1, true, 4);
+            }
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     report = argc > 1 ? fopen(argv[1], "w") : nullptr;
@@ -188,7 +255,7 @@ int main(int argc, char **argv)
             size_t size = 0;                                                                                              \
             MACHINE(cudaLibraryGetGlobal(&at, &size, machine_libraries[0], "ts_tune_shared_" #number));                   \
             machine_download(&shared, at, 4);                                                                             \
-            if (layout == 0 || layout == 1 || number == 0 || number == 20)                                                 \
+            if (layout < 2 || number == 0 || number == 20)                                                 \
                 time_product(x, "ts_tune_" #number, bm, bn, threads, (size_t)shared, track != 0, true);                   \
         }
         TUNE_LIST(X)
@@ -203,13 +270,14 @@ int main(int argc, char **argv)
             size_t bytes = 0;                                                                                             \
             MACHINE(cudaLibraryGetGlobal(&at, &bytes, machine_libraries[0], "ts_tune_shared_" #number));                  \
             machine_download(&shared, at, 4);                                                                             \
-            if (size < 8192 || number == 0 || number == 2 || number == 20)                                \
+            if (size < 8192 || number == 0 || number == 20)                                \
                 time_product(x, "ts_tune_" #number, bm, bn, threads, (size_t)shared, track != 0, size < 8192);            \
         }
         TUNE_LIST(X)
 #undef X
     }
 #endif
+    streams();
     struct variant_row { const char *name; int left, right, threads; ts_cuda_variant id; };
     const variant_row variants[] = {
 #define ROW(id, name, left, right, threads) {#name, left, right, threads, TS_CUDA_CONTRACT_##id},

@@ -28,11 +28,13 @@ typedef enum ts_cuda_kernel {
     TS_CUDA_KERNEL_DECODE,
     TS_CUDA_KERNEL_CHECK,
     TS_CUDA_KERNEL_ROUTE,
+    TS_CUDA_KERNEL_STREAM,
     TS_CUDA_KERNEL_ABSORB,
     TS_CUDA_KERNEL_SEED,
     /* of the common module; by element size or dtype */
     TS_CUDA_KERNEL_COPY,
     TS_CUDA_KERNEL_COPY_TILE,
+    TS_CUDA_KERNEL_MOVE,
     TS_CUDA_KERNEL_FILL,
     TS_CUDA_KERNEL_CONVERT,
     TS_CUDA_KERNEL_REFRESH,

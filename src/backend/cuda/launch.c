@@ -1,5 +1,7 @@
 #include "backend/cuda/launch.h"
 
+#include "backend/cuda/stream.h"
+
 #include <stddef.h>
 
 tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dtype dtype, ts_cuda_kernels *kernels)
@@ -149,6 +151,45 @@ static void note_scratch(ts_cuda_list *list, size_t bytes)
     }
 }
 
+/* A list that measures allows for the stream kernel's parameters, as only strides tell whether it fits. */
+static size_t at_least_stream(const ts_cuda_list *list, size_t bytes)
+{
+    return list->measure && bytes < ts_cuda_stream_bytes() ? ts_cuda_stream_bytes() : bytes;
+}
+
+/* One huge operand against a tiny one, with so little work per element that memory bounds it. */
+static bool suits_stream(const ts_contract_spec *spec)
+{
+    const int64_t a = spec->batch * spec->left * spec->sum, b = spec->batch * spec->right * spec->sum;
+    const int64_t other = a < b ? spec->left : spec->right;
+    return spec->winner_bytes == 0 && spec->sum >= 1 && spec->sum <= 32 && other <= 32 && (a > b ? a : b) >= 1 << 15 &&
+           (a < b ? a : b) <= (a > b ? a : b) / 16 && spec->sum * other <= 12 * (spec->sum + other);
+}
+
+static tensum_status stream_contract(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
+                                     const ts_mode *from, int32_t kept, int32_t sum_count, ts_cuda_pointer a,
+                                     ts_cuda_pointer b, ts_cuda_pointer c, ts_cuda_switch accumulate, bool *added)
+{
+    const bool swap = spec->right > spec->left; /* b is the huge one */
+    ts_mode modes[TS_CUDA_MOST_MODES];
+    ts_cuda_stream p = {0};
+
+    memcpy(modes, from, (size_t)(kept + sum_count) * sizeof *modes);
+    for (int32_t i = 0; i < kept + sum_count && swap; i++) {
+        modes[i].a = from[i].b;
+        modes[i].b = from[i].a;
+    }
+    p.a = swap ? b : a;
+    p.b = swap ? a : b;
+    p.c = c;
+    p.accumulate = accumulate;
+    p.modulus = spec->algebra.modulus;
+    p.conjugate_a = swap ? spec->conjugate_b : spec->conjugate_a;
+    p.conjugate_b = swap ? spec->conjugate_a : spec->conjugate_b;
+    return ts_cuda_add_stream(list, kernels, TS_CUDA_KERNEL_STREAM, modes, kept, sum_count, true,
+                              tensum_dtype_bytes(kernels->dtype), &p, added);
+}
+
 /* Multiplication commutes in every semiring there is, so left and right may change places. */
 static void swap_sides(ts_cuda_contract *p, ts_mode *modes, int32_t count)
 {
@@ -200,6 +241,14 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     from += spec->right_count;
     kept += p.right_count;
     p.sum_count = take_class(from, spec->sum_count, false, modes + kept);
+    if (suits_stream(spec)) {
+        bool added = false;
+        TRY(stream_contract(list, kernels, spec, modes, kept, p.sum_count, a, b, c,
+                            with_always(accumulate, spec->accumulate), &added));
+        if (added) {
+            goto done;
+        }
+    }
     p.left = spec->left;
     p.right = spec->right;
     p.conjugate_a = spec->conjugate_a;
@@ -225,7 +274,7 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     p.winner_bytes = spec->winner_bytes;
     put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
-                           used_bytes(offsetof(ts_cuda_contract, modes), &p.modes)));
+                           at_least_stream(list, used_bytes(offsetof(ts_cuda_contract, modes), &p.modes))));
     if (choice.splits > 1) {
         TRY(add_combine(list, kernels, modes, kept, spec->batch * spec->left * spec->right, choice.splits,
                         spec->algebra.modulus, spec->winner_bytes, p.partial_w, c, w, p.accumulate));
@@ -255,6 +304,18 @@ static tensum_status add_copy(ts_cuda_list *list, const ts_cuda_kernels *common,
     ts_cuda_kernel kernel = TS_CUDA_KERNEL_COPY;
     uint32_t shared = 0;
 
+    if (p->kept >= 1 << 14) {
+        ts_cuda_stream move = {0};
+        bool added = false;
+        tensum_status status;
+        move.a = p->a;
+        move.c = p->c;
+        status = ts_cuda_add_stream(list, common, TS_CUDA_KERNEL_MOVE, modes, p->kept_count, 0, false,
+                                    tensum_dtype_bytes(common->dtype), &move, &added);
+        if (status != TENSUM_OK || added) {
+            return status;
+        }
+    }
     p->tile_count = (p->kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
     if (p->kept_count >= 2 && common->has[TS_CUDA_KERNEL_COPY_TILE] && !list->measure) {
         p->fast_a = fastest(modes, p->kept_count, true);
@@ -270,7 +331,7 @@ static tensum_status add_copy(ts_cuda_list *list, const ts_cuda_kernels *common,
         }
     }
     return ts_cuda_add_launch(list, common, kernel, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, shared, p,
-                              used_bytes(offsetof(ts_cuda_reduce, modes), &p->modes));
+                              at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p->modes)));
 }
 
 tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_cuda_kernels *common,
@@ -302,6 +363,19 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
     if (spec->sum == 1 && !spec->accumulate && accumulate.slot == 0 && spec->winner_bytes == 0) {
         return add_copy(list, common, &p, modes);
     }
+    if (spec->winner_bytes == 0 && spec->sum >= 1 && spec->sum <= 64 && spec->kept >= 1 << 14) {
+        ts_cuda_stream stream = {0};
+        bool added = false;
+        stream.a = a;
+        stream.c = c;
+        stream.accumulate = p.accumulate;
+        stream.modulus = p.modulus;
+        TRY(ts_cuda_add_stream(list, kernels, TS_CUDA_KERNEL_STREAM, modes, p.kept_count, p.sum_count, false,
+                               tensum_dtype_bytes(kernels->dtype), &stream, &added));
+        if (added) {
+            goto done;
+        }
+    }
     ts_cuda_choose_reduce(spec, list->units, kernels->has, &choice);
     note_scratch(list, choice.partial_bytes);
     p.partial = list->scratch;
@@ -310,7 +384,7 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
     p.split_terms = choice.split_terms;
     p.tile_count = choice.tile_count;
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
-                           used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes)));
+                           at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes))));
     if (choice.splits > 1) {
         TRY(add_combine(list, kernels, modes, p.kept_count, spec->kept, choice.splits, spec->algebra.modulus,
                         spec->winner_bytes, p.partial_w, c, w, p.accumulate));

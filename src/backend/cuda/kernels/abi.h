@@ -101,13 +101,13 @@ typedef enum ts_cuda_variant {
 } ts_cuda_variant;
 
 /* Dynamic shared bytes of a variant, for a type of arithmetic of so many bytes. The kernels assert the tiles' at compile
- * time: offset tables, three panels of 16 terms, and for `deep` the best values and one byte per result. */
+ * time: offset tables, three panels of 16 terms (two of 32), and for `deep` the best values and one byte per result. */
 TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_contract_shared(ts_cuda_variant variant, uint32_t bytes)
 {
     return variant == TS_CUDA_CONTRACT_GENERIC ? 6464u + 1552u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_SMALL ? 8000u + 4672u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_LARGE ? 11840u + 12416u * (bytes < 4 ? 4 : bytes)
-           : variant == TS_CUDA_CONTRACT_DEEP  ? 18496u + 17472u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_DEEP  ? 18992u + 20544u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_ROW   ? 256u * 24u
                                                : 4096u;
 }

@@ -73,7 +73,7 @@
 #define TS_LARGE_bf16(d) TS_LARGE_f16(d)
 #define TS_LARGE_f32(d) TS_LARGE_f16(d) TS_LARGE_W_##d(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_i16(d) TS_LARGE_f16(d)
-#define TS_LARGE_i32(d) TS_LARGE_f16(d)
+#define TS_LARGE_i32(d) TS_LARGE_f16(d) TS_LARGE_W_f32(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_bool(d) TS_LARGE_f16(d)
 #define TS_LARGE_f64(d) TS_LARGE_f16(d)
 #define TS_LARGE_i64(d)
@@ -84,7 +84,7 @@
 #define TS_LARGE_W_f32(sel, d) TS_LARGE_W__(sel, d)
 #define TS_LARGE_W__(sel, d) TS_LARGE_W_##sel(d)
 #define TS_LARGE_W_0(d)
-#define TS_LARGE_W_1(d) TS_TILED(d, contract_deep_w, DEEP, 1, 2, 128, 64, 16, 8, 4, 256, 3, 2)
+#define TS_LARGE_W_1(d) TS_TILED(d, contract_deep_w, DEEP, 1, 2, 128, 64, 32, 8, 4, 256, 2, 2)
 
 #define TS_PAIR(s, a, m, sel, d)      \
     TS_DEFINE_PAIR(a, m, sel, d)      \

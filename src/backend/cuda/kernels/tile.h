@@ -11,7 +11,7 @@
 #include "pair.h"
 
 #ifndef TS_UNROLL
-#define TS_UNROLL 4 /* terms per turn of the innermost loop: it should fit into the instruction cache */
+#define TS_UNROLL 2 /* terms per turn of the innermost loop: it should fit into the instruction cache */
 #endif
 #define TS_TERMS 128 /* terms per table of sum offsets; two tables take turns */
 
@@ -169,7 +169,7 @@ struct ts_tile {
     static const int SLACK = PITCH_B * (int)sizeof(right_type); /* read past the last panel, see compute */
     static const int SHARED = TABLES + ROOM + SLACK / 16 * 16 + 16 + FOUND;
     static const int PER_TABLE = TS_TERMS / BK;
-    static const int UNROLL = TM * TN >= 32 ? TS_UNROLL : 4;
+    static const int UNROLL = TM * TN >= 64 ? TS_UNROLL : TM * TN >= 32 && BK % 8 == 0 ? 8 : 4;
     static const int NA = BM * BK / THREADS, NB = BN * BK / THREADS;
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && THREADS % 32 == 0, "a warp computes 4*TM x 8*TN");
     static_assert(TN % M::pack == 0 && BM * BK % THREADS == 0 && BN * BK % THREADS == 0, "panels are shared evenly");
@@ -439,14 +439,16 @@ struct ts_tile {
                     const int at = (i / VA * (4 * VA) + i % VA) * BN + j / VB * (8 * VB) + j % VB;
                     uint32_t numbers = *reinterpret_cast<uint32_t *>(number + at), mask = 0;
                     value old[4];
+                    ts_vector<value, 4> next;
                     ts_read_vector<value, 4>(best + at, old);
 #pragma unroll
                     for (int k = 0; k < 4; k++) {
                         const value now = s.at[i][j + k].best;
                         bool rose = P::add_op == ts_op_max ? now > old[k] : now < old[k];
                         mask |= rose ? 0xffu << (k * 8) : 0u;
-                        best[at + k] = now;
+                        next.at[k] = now;
                     }
+                    *reinterpret_cast<ts_vector<value, 4> *>(best + at) = next;
                     *reinterpret_cast<uint32_t *>(number + at) = (numbers & ~mask) | (interval & mask);
                 }
             }
@@ -643,95 +645,106 @@ struct ts_tile {
     }
 
     /* Track 2, afterwards: walk the panels again and look, for the results whose interval this is, for the first term
-     * equal to the best. A warp takes 32 terms of one result at a time. */
+     * equal to the best. Eight lanes look at one result, four results of a warp at a time. What is found takes the place
+     * of the best value in shared memory, and is stored from there along memory. */
+    TS_DEVICE void set_found(int at, int32_t index)
+    {
+        value bits;
+        memcpy(&bits, &index, 4);
+        found_best()[at] = bits;
+    }
     TS_DEVICE void find(const ts_tile &t, const ts_cuda_contract &p, const ts_contract_item &place, int32_t panels,
                         int32_t per_interval, char *w, const ts_context &context)
     {
         if constexpr (Track == 2) {
-            const value *best = found_best();
-            const unsigned char *number = found_interval();
-            const int warp = ts_thread() / 32, lane = ts_thread() % 32, share = BM * BN / THREADS;
-            const int64_t results = p.batch * p.left * p.right;
+            static_assert(sizeof(value) == 4 && BM * BN / THREADS == 32 && BK % 8 == 0, "32 results a lane, a bit each");
+            const uint32_t lane = (uint32_t)ts_thread() % 32, warp = (uint32_t)ts_thread() / 32, group = lane / 8;
+            uint32_t open = 0, odd = 0; /* results not found yet; those that are NaN, which may be anywhere */
             ts_sync();
-            /* One bit per result of this lane: not found yet. Those that are NaN may be anywhere. */
-            uint32_t open[(share + 31) / 32], odd[(share + 31) / 32];
-            static_assert(share % 32 == 0, "a lane looks after whole words of results");
-            const int mine = (warp * 32 + lane) * share;
-            for (int word = 0; word < share / 32; word++) {
-                open[word] = 0;
-                odd[word] = 0;
-                for (int bit = 0; bit < 32; bit++) {
-                    int at = mine + word * 32 + bit;
-                    bool here = c_row()[at / BN] != INT64_MIN && c_column()[at % BN] != INT64_MIN;
-                    if (here) {
-                        /* The first term, unless one is found below. Where the result is zero so are all terms. */
-                        bool settled = p.splits == 1 && ts_same(P::finish(best[at]), P::zero());
-                        open[word] |= (settled ? 0u : 1u) << bit;
-                        odd[word] |= (ts_is_not_a_number(best[at]) ? 1u : 0u) << bit;
-                        write_winner(p, place, at, place.first, p.sum == 0 ? -1 : place.first, results, w);
-                    }
+#pragma unroll 1
+            for (int bit = 0; bit < 32; bit++) {
+                const int at = result_of(warp, lane, bit);
+                const value best = found_best()[at];
+                const bool here = c_row()[at / BN] != INT64_MIN && c_column()[at % BN] != INT64_MIN;
+                if (panels > 0 && here && !(p.splits == 1 && ts_same(P::finish(best), P::zero()))) {
+                    open |= 1u << bit;
+                    odd |= (ts_is_not_a_number(best) ? 1u : 0u) << bit;
+                } else {
+                    set_found(at, 0); /* where the result is zero so are all terms */
                 }
             }
-            if (panels == 0) {
-                return;
-            }
-            ts_sync();
-            walk(t, panels, [&](int32_t panel, int stage) {
-                const left_type *pa = panel_a(stage);
-                const right_type *pb = panel_b(stage);
-                const int64_t left_over = place.last - place.first - (int64_t)panel * BK;
-                const int32_t terms = left_over < BK ? (int32_t)left_over : BK;
-                const uint32_t interval = (uint32_t)(panel / per_interval) * 0x01010101u;
-                for (int word = 0; word < share / 32; word++) {
+            if (panels > 0) {
+                ts_sync();
+                walk(t, panels, [&](int32_t panel, int stage) {
+                    const left_type *pa = panel_a(stage);
+                    const right_type *pb = panel_b(stage);
+                    const int64_t left_over = place.last - place.first - (int64_t)panel * BK;
+                    const int32_t terms = left_over < BK ? (int32_t)left_over : BK;
+                    const uint32_t interval = (uint32_t)(panel / per_interval) * 0x01010101u;
+                    const uint32_t *numbers = reinterpret_cast<const uint32_t *>(found_interval()) + warp * 256 + lane;
                     uint32_t match = 0;
+#pragma unroll
                     for (int quad = 0; quad < 8; quad++) {
-                        uint32_t equal = ts_equal_bytes(reinterpret_cast<const uint32_t *>(number + mine)[word * 8 + quad], interval);
-                        match |= ((equal & 0x08040201u) * 0x01010101u >> 24 & 0xfu) << (quad * 4);
+                        const uint32_t x = numbers[quad * 32] ^ interval;
+                        const uint32_t same = ~(((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x | 0x7f7f7f7fu); /* 0x80 per equal byte */
+                        match |= ((same >> 7) * 0x01020408u >> 24) << (quad * 4);
                     }
-                    match = (match | odd[word]) & open[word];
+                    match = (match | odd) & open;
                     uint32_t lanes = ts_ballot(match != 0);
                     while (lanes != 0) {
-                        int leader = ts_first_lane(lanes);
-                        int bit = ts_first_lane(ts_shuffle(match, leader));
-                        int at = (warp * 32 + leader) * share + word * 32 + bit;
-                        int row = at / BN, column = at % BN;
-                        value wanted = best[at];
-                        uint32_t hits = 0;
-                        int32_t hit = 0;
-                        for (int32_t from = 0; from < terms && hits == 0; from += 32) {
-                            int32_t term = from + lane;
-                            bool same = false;
-                            if (term < terms) {
-                                value x = P::product(pa[term * PITCH_A + row], pb[term * PITCH_B + column], context.modulus);
-                                same = x == wanted || (ts_is_not_a_number(x) && ts_is_not_a_number(wanted));
-                            }
-                            hits = ts_ballot(same);
-                            hit = from + ts_first_lane(hits);
+                        const uint32_t mine = lanes >> (group * 8) & 0xffu;
+                        const uint32_t leader = mine != 0 ? group * 8 + (uint32_t)ts_first_lane(mine) : lane;
+                        const int bit = ts_first_lane(ts_shuffle(match, (int32_t)leader)) & 31;
+                        const int at = result_of(warp, leader, bit);
+                        const value wanted = found_best()[at];
+                        int32_t hit = -1;
+#pragma unroll
+                        for (int32_t from = 0; from < BK; from += 8) {
+                            const int32_t term = from + (int32_t)(lane % 8);
+                            const value x = P::product(pa[term * PITCH_A + at / BN], pb[term * PITCH_B + at % BN], context.modulus);
+                            const bool same = term < terms && (x == wanted || (ts_is_not_a_number(x) && ts_is_not_a_number(wanted)));
+                            const uint32_t hits = ts_ballot(same) >> (group * 8) & 0xffu;
+                            hit = hit < 0 && hits != 0 ? from + ts_first_lane(hits) : hit;
                         }
-                        if (lane == leader) {
+                        if (mine != 0 && lane == leader) {
                             match &= match - 1;
-                            if (hits != 0) {
-                                open[word] &= ~(1u << bit);
-                                write_winner(p, place, at, place.first + (int64_t)panel * BK + hit,
-                                             place.first + (int64_t)panel * BK + hit, results, w);
+                            if (hit >= 0) {
+                                open &= ~(1u << bit);
+                                set_found(at, panel * BK + hit);
                             }
                         }
                         lanes = ts_ballot(match != 0);
                     }
+                });
+            }
+#pragma unroll 1
+            for (int bit = 0; bit < 32; bit++) {
+                if ((open >> bit & 1u) != 0) {
+                    set_found(result_of(warp, lane, bit), 0); /* no term rose above zero of the semiring: the first */
                 }
-            });
+            }
+            ts_sync();
+#pragma unroll 1
+            for (int at = ts_thread(); at < BM * BN; at += THREADS) {
+                const int row = at / BN, column = at % BN;
+                if (c_row()[row] != INT64_MIN && c_column()[column] != INT64_MIN) {
+                    int32_t index;
+                    memcpy(&index, &found_best()[at], 4);
+                    if (p.splits > 1) {
+                        int64_t result = (place.batch * p.left + place.left_tile * BM + row) * p.right + place.right_tile * BN + column;
+                        reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[place.split * (p.batch * p.left * p.right) + result] =
+                            place.first + index;
+                    } else {
+                        ts_put_winner(w, w_row()[row] + w_column()[column], p.sum == 0 ? -1 : place.first + index, p.winner_bytes);
+                    }
+                }
+            }
         }
     }
-    TS_DEVICE void write_winner(const ts_cuda_contract &p, const ts_contract_item &place, int at, int64_t index,
-                                int64_t whole, int64_t results, char *w)
+    /* The results that a lane looks after lie by fours in words of interval numbers, without bank conflicts. */
+    TS_DEVICE int result_of(uint32_t warp, uint32_t lane, int bit)
     {
-        int row = at / BN, column = at % BN;
-        if (p.splits > 1) {
-            int64_t result = (place.batch * p.left + place.left_tile * BM + row) * p.right + place.right_tile * BN + column;
-            reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[place.split * results + result] = index;
-        } else {
-            ts_put_winner(w, w_row()[row] + w_column()[column], whole, p.winner_bytes);
-        }
+        return (int)((warp * 256 + (uint32_t)bit / 4 * 32 + lane) * 4) + bit % 4;
     }
 };
 
