@@ -1,0 +1,384 @@
+/* Gradients of one operand of a step.
+ *
+ * A row is what one (batch, here) position of the operand holds: `sum` elements. `here` is the operand's own class,
+ * `other` the class that its cotangents are summed over, in canonical order, as a positional tree of blocks of 512
+ * (semantics, point 10): level 0 collects a block, level 1 the sums of 512 blocks, and so on. Positions whose winner
+ * lies elsewhere contribute exactly nothing and are skipped. */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/transcendental.h"
+#include "algebra/element.h"
+
+#define ADJOINT_BLOCK 512
+#define ROWS_PER_TASK_ELEMENTS 16384
+
+typedef enum route {
+    ROUTE_ALL,      /* max_plus: the cotangent goes to the winner */
+    ROUTE_FACTOR,   /* max_times: times the other operand's factor */
+    ROUTE_ATTAINING /* max_min: to the operand that holds the smaller factor */
+} route;
+
+typedef struct adjoint_job {
+    tensum_dtype dtype;
+    route route;
+    bool attained_by_smaller, tie_here, accumulate, other_ready;
+    uint8_t winner_bytes;
+    const void *data_here, *data_other, *c, *winners, *g;
+    void *d;
+    ts_cpu_tensor here_tensor, other_tensor;
+    const ts_mode *batch_modes, *here_modes, *other_modes, *sum_modes;
+    int32_t batch_mode_count, here_mode_count, other_mode_count, sum_mode_count;
+    int64_t batch, here, other, sum;
+    int32_t levels;
+    int64_t rows_per_task;
+    uint8_t *scratch;
+    size_t worker_bytes, sum_here, sum_other, sum_d, level_sums;
+} adjoint_job;
+
+static double number(tensum_dtype dtype, const void *data, int64_t at)
+{
+    switch (dtype) {
+    case TENSUM_F16: return ts_load_f16(((const uint16_t *)data)[at]);
+    case TENSUM_BF16: return ts_load_bf16(((const uint16_t *)data)[at]);
+    case TENSUM_F32: return ((const float *)data)[at];
+    case TENSUM_F64: return ((const double *)data)[at];
+    case TENSUM_I16: return ((const int16_t *)data)[at];
+    case TENSUM_I32: return ((const int32_t *)data)[at];
+    case TENSUM_I64: return (double)((const int64_t *)data)[at];
+    case TENSUM_BOOL: return ((const uint8_t *)data)[at] != 0;
+    default: return 0.0; /* dtypes without gradients of this kind */
+    }
+}
+
+/* -1, 0, 1 as x is smaller, equal or larger; a NaN on one side counts as attaining either extreme: it is the result. */
+static int compare(tensum_dtype dtype, const void *x, int64_t at_x, const void *y, int64_t at_y)
+{
+    if (dtype == TENSUM_I64) {
+        const int64_t a = ((const int64_t *)x)[at_x], b = ((const int64_t *)y)[at_y];
+        return (a > b) - (a < b);
+    }
+    const double a = number(dtype, x, at_x), b = number(dtype, y, at_y);
+    return (a > b) - (a < b);
+}
+
+#define TS_G float
+#include "backend/cpu/adjoint.inc"
+#define TS_G double
+#include "backend/cpu/adjoint.inc"
+
+static int32_t tree_levels(int64_t positions)
+{
+    int32_t levels = 1;
+    while (positions > ADJOINT_BLOCK) {
+        positions = (positions + ADJOINT_BLOCK - 1) / ADJOINT_BLOCK;
+        levels++;
+    }
+    return levels;
+}
+
+static size_t take(size_t *bytes, int64_t count, size_t element)
+{
+    size_t at = *bytes;
+    *bytes = (at + (size_t)count * element + 127) & ~(size_t)127;
+    return at;
+}
+
+static void lay_out(adjoint_job *job)
+{
+    size_t worker = 0;
+    job->levels = tree_levels(job->other);
+    job->sum_here = take(&worker, job->sum, 8);
+    job->sum_other = take(&worker, job->sum, 8);
+    job->sum_d = take(&worker, job->sum, 8);
+    job->level_sums = take(&worker, job->sum * job->levels, 8);
+    job->worker_bytes = worker;
+    const int64_t work = job->sum + job->other;
+    job->rows_per_task = ts_max64(1, ROWS_PER_TASK_ELEMENTS / ts_max64(1, work));
+}
+
+static void describe(adjoint_job *job, const ts_adjoint_spec *spec)
+{
+    const ts_mode *left = spec->modes + spec->batch_count, *right = left + spec->left_count;
+    const bool side0 = spec->side == 0;
+    job->dtype = spec->algebra.dtype;
+    job->batch_modes = spec->modes;
+    job->batch_mode_count = spec->batch_count;
+    job->here_modes = side0 ? left : right;
+    job->here_mode_count = side0 ? spec->left_count : spec->right_count;
+    job->other_modes = side0 ? right : left;
+    job->other_mode_count = side0 ? spec->right_count : spec->left_count;
+    job->sum_modes = right + spec->right_count;
+    job->sum_mode_count = spec->sum_count;
+    job->batch = spec->batch;
+    job->here = side0 ? spec->left : spec->right;
+    job->other = side0 ? spec->right : spec->left;
+    job->sum = spec->sum;
+    job->here_tensor = side0 ? TS_TENSOR_A : TS_TENSOR_B;
+    job->other_tensor = side0 ? TS_TENSOR_B : TS_TENSOR_A;
+    job->accumulate = spec->accumulate;
+    job->tie_here = spec->tie_here;
+    job->winner_bytes = spec->winner_bytes;
+    lay_out(job);
+}
+
+size_t ts_cpu_adjoint_scratch(const ts_adjoint_spec *spec, int32_t threads)
+{
+    adjoint_job job = {0};
+    describe(&job, spec);
+    return job.worker_bytes * (size_t)threads;
+}
+
+static void adjoint_rows(void *argument, int64_t index, int32_t worker)
+{
+    const adjoint_job *job = argument;
+    const bool narrow = tensum_dtype_bytes(tensum_dtype_gradient(job->dtype)) == 4;
+    const size_t bytes = narrow ? 4 : 8;
+    uint8_t *scratch = job->scratch + (size_t)worker * job->worker_bytes;
+    int64_t *sum_here = (int64_t *)(void *)(scratch + job->sum_here);
+    int64_t *sum_other = (int64_t *)(void *)(scratch + job->sum_other);
+    int64_t *sum_d = (int64_t *)(void *)(scratch + job->sum_d);
+    void *levels = scratch + job->level_sums;
+    int64_t other_w[ADJOINT_BLOCK], other_g[ADJOINT_BLOCK], other_data[ADJOINT_BLOCK];
+    const int64_t first = index * job->rows_per_task, end = ts_min64(first + job->rows_per_task, job->batch * job->here);
+    adjoint_job local = *job;
+
+    ts_cpu_offsets(job->sum_modes, job->sum_mode_count, TS_TENSOR_D, 0, job->sum, sum_d);
+    if (job->route != ROUTE_ALL) {
+        ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->here_tensor, 0, job->sum, sum_here);
+        ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->other_tensor, 0, job->sum, sum_other);
+    }
+    memset(levels, 0, (size_t)(job->sum * job->levels) * bytes);
+    for (int64_t row = first; row < end; row++) {
+        const int64_t item = row / job->here, at = row % job->here;
+        int64_t batch[5], here[4];
+        const ts_cpu_tensor tensors[4] = {job->here_tensor, TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D};
+        for (int t = 0; t < 4; t++) {
+            ts_cpu_offsets(job->batch_modes, job->batch_mode_count, tensors[t], item, 1, &batch[t]);
+            ts_cpu_offsets(job->here_modes, job->here_mode_count, tensors[t], at, 1, &here[t]);
+        }
+        ts_cpu_offsets(job->batch_modes, job->batch_mode_count, job->other_tensor, item, 1, &batch[4]);
+        if (narrow) {
+            selective_row_float(&local, batch[0] + here[0], batch[1] + here[1], batch[2] + here[2], batch[3] + here[3],
+                                batch[4], sum_here, sum_other, sum_d, other_w, other_g, other_data, levels);
+        } else {
+            selective_row_double(&local, batch[0] + here[0], batch[1] + here[1], batch[2] + here[2], batch[3] + here[3],
+                                 batch[4], sum_here, sum_other, sum_d, other_w, other_g, other_data, levels);
+        }
+        local.other_ready = true; /* the offsets of a single block serve all rows */
+    }
+}
+
+/* log_sum_exp: every term has its share exp(a + b - c) of the cotangent. */
+static void softmax_rows(void *argument, int64_t index, int32_t worker)
+{
+    const adjoint_job *job = argument;
+    const bool narrow = tensum_dtype_bytes(tensum_dtype_gradient(job->dtype)) == 4;
+    uint8_t *scratch = job->scratch + (size_t)worker * job->worker_bytes;
+    int64_t *sum_here = (int64_t *)(void *)(scratch + job->sum_here);
+    int64_t *sum_other = (int64_t *)(void *)(scratch + job->sum_other);
+    int64_t *sum_d = (int64_t *)(void *)(scratch + job->sum_d);
+    double *sums = (double *)(void *)(scratch + job->level_sums);
+    int64_t other_c[ADJOINT_BLOCK], other_g[ADJOINT_BLOCK], other_data[ADJOINT_BLOCK];
+    const int64_t first = index * job->rows_per_task, end = ts_min64(first + job->rows_per_task, job->batch * job->here);
+
+    ts_cpu_offsets(job->sum_modes, job->sum_mode_count, TS_TENSOR_D, 0, job->sum, sum_d);
+    ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->here_tensor, 0, job->sum, sum_here);
+    ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->other_tensor, 0, job->sum, sum_other);
+    for (int64_t row = first; row < end; row++) {
+        const int64_t item = row / job->here, at = row % job->here;
+        const ts_cpu_tensor tensors[4] = {job->here_tensor, TS_TENSOR_C, TS_TENSOR_G, TS_TENSOR_D};
+        int64_t batch[5], here[4];
+        for (int t = 0; t < 4; t++) {
+            ts_cpu_offsets(job->batch_modes, job->batch_mode_count, tensors[t], item, 1, &batch[t]);
+            ts_cpu_offsets(job->here_modes, job->here_mode_count, tensors[t], at, 1, &here[t]);
+            batch[t] += here[t];
+        }
+        ts_cpu_offsets(job->batch_modes, job->batch_mode_count, job->other_tensor, item, 1, &batch[4]);
+        memset(sums, 0, (size_t)job->sum * sizeof *sums);
+        for (int64_t start = 0; start < job->other; start += ADJOINT_BLOCK) {
+            const int64_t count = ts_min64(ADJOINT_BLOCK, job->other - start);
+            ts_cpu_offsets(job->other_modes, job->other_mode_count, TS_TENSOR_C, start, count, other_c);
+            ts_cpu_offsets(job->other_modes, job->other_mode_count, TS_TENSOR_G, start, count, other_g);
+            ts_cpu_offsets(job->other_modes, job->other_mode_count, job->other_tensor, start, count, other_data);
+            for (int64_t r = 0; r < count; r++) {
+                const double c = number(job->dtype, job->c, batch[1] + other_c[r]);
+                const int64_t at_g = batch[2] + other_g[r];
+                const double g = narrow ? ((const float *)job->g)[at_g] : ((const double *)job->g)[at_g];
+                if (c == -TS_INFINITY_F64) {
+                    continue; /* no term has a share of nothing */
+                }
+                for (int64_t s = 0; s < job->sum; s++) {
+                    const double a = number(job->dtype, job->data_here, batch[0] + sum_here[s]);
+                    const double b = number(job->dtype, job->data_other, batch[4] + other_data[r] + sum_other[s]);
+                    const double x = a + b - c;
+                    sums[s] += x != x ? x : g * ts_exp_f64(x);
+                }
+            }
+        }
+        for (int64_t s = 0; s < job->sum; s++) {
+            const int64_t at_d = batch[3] + sum_d[s];
+            if (narrow) {
+                float *d = (float *)job->d + at_d;
+                *d = (job->accumulate ? *d : 0.0f) + (float)sums[s];
+            } else {
+                double *d = (double *)job->d + at_d;
+                *d = (job->accumulate ? *d : 0.0) + sums[s];
+            }
+        }
+    }
+}
+
+tensum_status ts_cpu_adjoint(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c,
+                             const void *winners, const void *g, void *d, const ts_run *run)
+{
+    adjoint_job job = {0};
+    if (spec->batch == 0 || spec->sum == 0 || (spec->side == 0 ? spec->left : spec->right) == 0) {
+        return TENSUM_OK;
+    }
+    describe(&job, spec);
+    job.data_here = spec->side == 0 ? a : b;
+    job.data_other = spec->side == 0 ? b : a;
+    job.c = c;
+    job.winners = winners;
+    job.g = g;
+    job.d = d;
+    job.scratch = run->scratch;
+    if (job.worker_bytes * (size_t)ts_pool_threads(run->pool) > run->scratch_bytes) {
+        return ts_fail(TENSUM_STATUS_INTERNAL, "an adjoint needs %zu bytes of scratch and has %zu",
+                       job.worker_bytes * (size_t)ts_pool_threads(run->pool), run->scratch_bytes);
+    }
+    ts_task task = adjoint_rows;
+    switch (spec->algebra.semiring) {
+    case TENSUM_MAX_PLUS:
+    case TENSUM_MIN_PLUS:
+    case TENSUM_OR_AND: job.route = ROUTE_ALL; break;
+    case TENSUM_MAX_TIMES:
+    case TENSUM_MIN_TIMES: job.route = ROUTE_FACTOR; break;
+    case TENSUM_MAX_MIN:
+    case TENSUM_MIN_MAX:
+        job.route = ROUTE_ATTAINING;
+        job.attained_by_smaller = spec->algebra.semiring == TENSUM_MAX_MIN;
+        break;
+    case TENSUM_LOG_SUM_EXP: task = softmax_rows; break;
+    default:
+        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "%s has no adjoint step on the CPU",
+                       tensum_semiring_name(spec->algebra.semiring));
+    }
+    const int64_t rows = job.batch * job.here;
+    ts_pool_run(run->pool, (rows + job.rows_per_task - 1) / job.rows_per_task, task, &job);
+    return TENSUM_OK;
+}
+
+/* ---- reductions: no scratch, so levels are kept per element ---- */
+
+typedef struct reduce_adjoint_job {
+    const ts_reduce_adjoint_spec *spec;
+    const void *a, *c, *winners, *g;
+    void *d;
+    ts_mode own[64], broadcast[64];
+    int32_t own_count, broadcast_count;
+    int64_t own_size, broadcast_size;
+    int32_t levels;
+} reduce_adjoint_job;
+
+/* The cotangent that element s of a row gets from one position of the result. */
+static double share(const reduce_adjoint_job *job, int64_t s, int64_t at_a, int64_t at_c, int64_t at_w, int64_t at_g,
+                    bool narrow)
+{
+    const double g = narrow ? ((const float *)job->g)[at_g] : ((const double *)job->g)[at_g];
+    if (job->spec->winner_bytes != 0) {
+        const int64_t w = job->spec->winner_bytes == 4 ? ((const int32_t *)job->winners)[at_w]
+                                                       : ((const int64_t *)job->winners)[at_w];
+        return w == s ? g : 0.0;
+    }
+    if (job->spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
+        const double c = number(job->spec->algebra.dtype, job->c, at_c);
+        const double x = number(job->spec->algebra.dtype, job->a, at_a) - c;
+        return c == -TS_INFINITY_F64 ? 0.0 : x != x ? x : g * ts_exp_f64(x);
+    }
+    return g;
+}
+
+static void reduce_adjoint_row(void *argument, int64_t row, int32_t worker)
+{
+    const reduce_adjoint_job *job = argument;
+    const ts_reduce_adjoint_spec *spec = job->spec;
+    const bool narrow = tensum_dtype_bytes(tensum_dtype_gradient(spec->algebra.dtype)) == 4;
+    const ts_mode *sum_modes = spec->modes + spec->kept_count;
+    int64_t at[5];
+    const ts_cpu_tensor tensors[5] = {TS_TENSOR_A, TS_TENSOR_C, TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D};
+    (void)worker;
+    for (int t = 0; t < 5; t++) {
+        ts_cpu_offsets(job->own, job->own_count, tensors[t], row, 1, &at[t]);
+    }
+    for (int64_t first = 0; first < spec->sum; first += ADJOINT_BLOCK) {
+        int64_t sum_a[ADJOINT_BLOCK], sum_d[ADJOINT_BLOCK];
+        const int64_t count = ts_min64(ADJOINT_BLOCK, spec->sum - first);
+        ts_cpu_offsets(sum_modes, spec->sum_count, TS_TENSOR_A, first, count, sum_a);
+        ts_cpu_offsets(sum_modes, spec->sum_count, TS_TENSOR_D, first, count, sum_d);
+        for (int64_t s = 0; s < count; s++) {
+            double total = 0;
+            if (job->broadcast_size == 1) {
+                total = share(job, first + s, at[0] + sum_a[s], at[1], at[2], at[3], narrow);
+            } else {
+                double levels[8] = {0}; /* sums of float cotangents are rounded to float at every step */
+                int64_t other[3][ADJOINT_BLOCK];
+                for (int64_t start = 0; start < job->broadcast_size; start += ADJOINT_BLOCK) {
+                    const int64_t length = ts_min64(ADJOINT_BLOCK, job->broadcast_size - start);
+                    for (int t = 0; t < 3; t++) {
+                        ts_cpu_offsets(job->broadcast, job->broadcast_count, tensors[t + 1], start, length, other[t]);
+                    }
+                    double block = 0;
+                    for (int64_t r = 0; r < length; r++) {
+                        double x = share(job, first + s, at[0] + sum_a[s], at[1] + other[0][r], at[2] + other[1][r],
+                                         at[3] + other[2][r], narrow);
+                        block += narrow ? (double)(float)x : x;
+                        block = narrow ? (double)(float)block : block;
+                    }
+                    int64_t blocks = start / ADJOINT_BLOCK + 1;
+                    levels[0] = block;
+                    for (int32_t level = 0; level + 1 < job->levels; level++) {
+                        levels[level + 1] += levels[level];
+                        levels[level + 1] = narrow ? (double)(float)levels[level + 1] : levels[level + 1];
+                        levels[level] = 0;
+                        if (blocks % ADJOINT_BLOCK != 0) {
+                            break;
+                        }
+                        blocks /= ADJOINT_BLOCK;
+                    }
+                }
+                for (int32_t level = 1; level + 1 < job->levels; level++) {
+                    levels[level + 1] += levels[level];
+                    levels[level + 1] = narrow ? (double)(float)levels[level + 1] : levels[level + 1];
+                    levels[level] = 0;
+                }
+                total = levels[job->levels - 1];
+            }
+            if (narrow) {
+                float *d = (float *)job->d + at[4] + sum_d[s];
+                *d = spec->accumulate ? *d + (float)total : (float)total;
+            } else {
+                double *d = (double *)job->d + at[4] + sum_d[s];
+                *d = spec->accumulate ? *d + total : total;
+            }
+        }
+    }
+}
+
+tensum_status ts_cpu_reduce_adjoint(const ts_reduce_adjoint_spec *spec, const void *a, const void *c,
+                                    const void *winners, const void *g, void *d, const ts_run *run)
+{
+    reduce_adjoint_job job = {.spec = spec, .a = a, .c = c, .winners = winners, .g = g, .d = d,
+                              .own_size = 1, .broadcast_size = 1};
+    for (int32_t m = 0; m < spec->kept_count; m++) {
+        if (spec->modes[m].d == 0 && spec->modes[m].extent != 1) {
+            job.broadcast[job.broadcast_count++] = spec->modes[m];
+            job.broadcast_size *= spec->modes[m].extent;
+        } else {
+            job.own[job.own_count++] = spec->modes[m];
+            job.own_size *= spec->modes[m].extent;
+        }
+    }
+    job.levels = tree_levels(job.broadcast_size);
+    ts_pool_run(run->pool, job.own_size, reduce_adjoint_row, &job);
+    return TENSUM_OK;
+}

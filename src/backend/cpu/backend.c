@@ -1,0 +1,178 @@
+/* The CPU backend: which instruction set, which kernels, and the slots of the seam. */
+#define _GNU_SOURCE
+#include "backend/cpu/cpu.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- tables of kernels: [semiring][dtype], one per instruction set, from the one list of pairs ---- */
+
+enum {
+#define TENSUM_DTYPE(ID, name, bytes, gradient, summary) NUMBER_OF_##name = TENSUM_##ID,
+#include <tensum/dtypes.def>
+#undef TENSUM_DTYPE
+    NUMBER_OF_DTYPES = TENSUM_DTYPE_COUNT
+};
+
+typedef const ts_cpu_kernel *table[TENSUM_SEMIRING_COUNT][TENSUM_DTYPE_COUNT];
+
+#define TENSUM_SEMIRING(ID, name, alias, add, mul, dtypes, selective, summary) \
+    [TENSUM_##ID] = {TS_DTYPES_##dtypes(name, add, mul, selective)},
+
+#define TS_PAIR(s, a, m, sel, d) extern const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_generic;
+#include "algebra/pairs.def"
+#define TENSUM_SEMIRING(ID, name, alias, add, mul, dtypes, selective, summary) \
+    [TENSUM_##ID] = {TS_DTYPES_##dtypes(name, add, mul, selective)},
+#define TS_PAIR(s, a, m, sel, d) [NUMBER_OF_##d] = &ts_cpu_kernel_##s##_##d##_generic,
+static const table kernels_generic = {
+#include <tensum/semirings.def>
+};
+#undef TS_PAIR
+#undef TENSUM_SEMIRING
+
+#if defined(TS_CPU_X86)
+#define TS_PAIR(s, a, m, sel, d)                                   \
+    extern const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_avx2;     \
+    extern const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_avx512;
+#include "algebra/pairs.def"
+#define TENSUM_SEMIRING(ID, name, alias, add, mul, dtypes, selective, summary) \
+    [TENSUM_##ID] = {TS_DTYPES_##dtypes(name, add, mul, selective)},
+#define TS_PAIR(s, a, m, sel, d) [NUMBER_OF_##d] = &ts_cpu_kernel_##s##_##d##_avx2,
+static const table kernels_avx2 = {
+#include <tensum/semirings.def>
+};
+#undef TS_PAIR
+#define TS_PAIR(s, a, m, sel, d) [NUMBER_OF_##d] = &ts_cpu_kernel_##s##_##d##_avx512,
+static const table kernels_avx512 = {
+#include <tensum/semirings.def>
+};
+#undef TS_PAIR
+#undef TENSUM_SEMIRING
+#endif
+
+/* ---- instruction sets, the best first. The compiler's probe asks CPUID and, by XGETBV, the operating system. ---- */
+
+#if defined(TS_CPU_X86)
+static int has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma");
+}
+static int has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+#endif
+static int always(void) { return 1; }
+
+static const struct isa {
+    const char *name;
+    int (*usable)(void);
+    const table *kernels;
+} isas[] = {
+#if defined(TS_CPU_X86)
+    {"avx512", has_avx512, &kernels_avx512},
+    {"avx2", has_avx2, &kernels_avx2},
+#endif
+    {"generic", always, &kernels_generic},
+};
+enum { ISA_COUNT = sizeof isas / sizeof isas[0] };
+
+/* Environment TENSUM_CPU_ISA asks for one by name; what the machine cannot run is passed over. */
+static const struct isa *choose(void)
+{
+    const char *wanted = getenv("TENSUM_CPU_ISA");
+    for (int pass = wanted != NULL ? 0 : 1; pass < 2; pass++) {
+        for (int i = 0; i < ISA_COUNT; i++) {
+            if ((pass == 1 || strcmp(wanted, isas[i].name) == 0) && isas[i].usable()) {
+                return &isas[i];
+            }
+        }
+    }
+    return &isas[ISA_COUNT - 1];
+}
+
+static const struct isa *chosen_isa(void)
+{
+    static _Atomic(const struct isa *) chosen; /* the answer never changes: a cache, not state */
+    const struct isa *isa = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (isa == NULL) {
+        isa = choose();
+        atomic_store_explicit(&chosen, isa, memory_order_relaxed);
+    }
+    return isa;
+}
+
+const ts_cpu_kernel *ts_cpu_kernel_find(tensum_semiring semiring, tensum_dtype dtype)
+{
+    if ((unsigned)semiring >= TENSUM_SEMIRING_COUNT || (unsigned)dtype >= TENSUM_DTYPE_COUNT) {
+        return NULL;
+    }
+    return (*chosen_isa()->kernels)[semiring][dtype];
+}
+
+const char *ts_cpu_isa_name(void) { return chosen_isa()->name; }
+
+/* ---- slots ---- */
+
+static int32_t device_count(void) { return 1; }
+
+static tensum_status device_query(int32_t index, tensum_device_info *info)
+{
+    const struct isa *isa = chosen_isa();
+    cpu_set_t set;
+    size_t used = 0;
+    (void)index;
+    snprintf(info->name, sizeof info->name, "cpu");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (file != NULL) {
+        char line[256];
+        while (fgets(line, sizeof line, file) != NULL) {
+            const char *colon = strchr(line, ':');
+            if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
+                line[strcspn(line, "\n")] = '\0';
+                snprintf(info->name, sizeof info->name, "%.127s", colon + 2);
+                break;
+            }
+        }
+        fclose(file);
+    }
+    snprintf(info->driver, sizeof info->driver, "%s", isa->name);
+    const ts_cpu_kernel *f32 = (*isa->kernels)[TENSUM_MAX_PLUS][TENSUM_F32];
+    const ts_cpu_kernel *f64 = (*isa->kernels)[TENSUM_MAX_PLUS][TENSUM_F64];
+    const ts_cpu_kernel *i16 = (*isa->kernels)[TENSUM_MAX_PLUS][TENSUM_I16];
+    used += (size_t)snprintf(info->detail, sizeof info->detail, "tiles f32 %dx%d, f64 %dx%d, i16 %dx%d; can run:",
+                             (int)f32->rows, (int)f32->columns, (int)f64->rows, (int)f64->columns, (int)i16->rows,
+                             (int)i16->columns);
+    for (int i = 0; i < ISA_COUNT && used < sizeof info->detail; i++) {
+        if (isas[i].usable()) {
+            used += (size_t)snprintf(info->detail + used, sizeof info->detail - used, " %s", isas[i].name);
+        }
+    }
+    const long pages = sysconf(_SC_PHYS_PAGES), available = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    info->memory_total = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+    info->memory_free = available > 0 && page > 0 ? (uint64_t)available * (uint64_t)page : 0;
+    info->units = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return TENSUM_OK;
+}
+
+static unsigned supports(tensum_semiring semiring, tensum_dtype dtype) { return ts_pair_modes(semiring, dtype); }
+
+const ts_backend ts_backend_cpu = {
+    .name = "cpu",
+    .kind = TENSUM_CPU,
+    .device_count = device_count,
+    .device_query = device_query,
+    .supports = supports,
+    .contract_scratch = ts_cpu_contract_scratch,
+    .reduce_scratch = ts_cpu_reduce_scratch,
+    .adjoint_scratch = ts_cpu_adjoint_scratch,
+    .contract = ts_cpu_contract,
+    .reduce = ts_cpu_reduce_step,
+    .adjoint = ts_cpu_adjoint,
+    .reduce_adjoint = ts_cpu_reduce_adjoint,
+    .fill = ts_cpu_fill,
+};

@@ -1,0 +1,609 @@
+/* Driver of contractions: which side is rows, blocks, packing, threads, write-back. */
+#include "backend/cpu/cpu.h"
+
+#include <math.h>
+
+#define PANEL_BLOCK_BYTES ((int64_t)512 << 10)  /* one side's packed block of a task: it stays in the second-level cache */
+#define SHARED_BYTES ((int64_t)64 << 20)        /* packed columns shared by all workers */
+#define DEPTH_BYTES ((int64_t)8 << 10)          /* packed depth of one row */
+#define DIRECT_PAIRS 16384                      /* smaller contractions are not worth packing */
+
+typedef struct side {
+    const uint8_t *data;
+    ts_cpu_tensor tensor;
+    const ts_mode *modes;
+    int32_t mode_count;
+    int64_t size;
+    bool conjugate;
+} side;
+
+/* One contraction, as laid out for a number of workers. Byte offsets are into a worker's or the shared scratch. */
+typedef struct job {
+    const ts_contract_spec *spec;
+    const ts_cpu_kernel *kernel;
+    side rows, columns;
+    const ts_mode *batch_modes, *sum_modes;
+    uint8_t *c;
+    void *winners;
+    size_t element;
+    int64_t depth_block, chunks;      /* depths per chunk; number of chunks */
+    int64_t row_block, row_blocks;    /* rows per task */
+    int64_t column_block, column_blocks;
+    bool shared;                      /* columns are packed once, before the tasks */
+    int64_t range, range_first, range_size; /* shared: columns packed at a time; the present ones */
+    int64_t batch_first;              /* shared: the present batch item */
+    size_t tile_bytes, line;          /* bytes of a tile's accumulators; packed elements per line */
+    size_t rows_a, rows_c, rows_w, columns_b, columns_c, columns_w, depth_a, depth_b;
+    size_t packed_a, packed_b, lines_a, lines_b, seen_a, seen_b, shifts_a, shifts_b, tiles, winner_tiles, blocks, inexact;
+    size_t worker_bytes, shared_bytes;
+    uint8_t *shared_scratch, *worker_scratch;
+} job;
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static size_t take(size_t *bytes, int64_t count, size_t element)
+{
+    size_t at = *bytes;
+    *bytes = (at + (size_t)count * element + 127) & ~(size_t)127;
+    return at;
+}
+
+static int64_t smallest_stride(const ts_mode *modes, int32_t count)
+{
+    int64_t smallest = INT64_MAX;
+    for (int32_t m = 0; m < count; m++) {
+        int64_t stride = modes[m].c < 0 ? -modes[m].c : modes[m].c;
+        if (modes[m].extent > 1 && stride < smallest) {
+            smallest = stride;
+        }
+    }
+    return smallest;
+}
+
+/* Columns run along vectors: the side along which the result is contiguous, unless that wastes much of the tiles. */
+static void choose_sides(job *job, const void *a, const void *b)
+{
+    const ts_contract_spec *spec = job->spec;
+    const ts_mode *left = spec->modes + spec->batch_count, *right = left + spec->left_count;
+    const side sides[2] = {
+        {a, TS_TENSOR_A, left, spec->left_count, spec->left, spec->conjugate_a},
+        {b, TS_TENSOR_B, right, spec->right_count, spec->right, spec->conjugate_b},
+    };
+    const int64_t tile_rows = job->kernel->rows, tile_columns = job->kernel->columns;
+    double waste[2];
+    for (int i = 0; i < 2; i++) { /* i: which side is columns */
+        waste[i] = (double)(divide_up(sides[1 - i].size, tile_rows) * tile_rows) *
+                   (double)(divide_up(sides[i].size, tile_columns) * tile_columns);
+    }
+    const bool right_contiguous =
+        smallest_stride(right, spec->right_count) <= smallest_stride(left, spec->left_count);
+    const int preferred = right_contiguous ? 1 : 0;
+    const int columns = waste[preferred] <= 1.25 * waste[1 - preferred] ? preferred : 1 - preferred;
+    job->rows = sides[1 - columns];
+    job->columns = sides[columns];
+    job->batch_modes = spec->modes;
+    job->sum_modes = right + spec->right_count;
+}
+
+static void lay_out(job *job, int64_t threads)
+{
+    const ts_cpu_kernel *kernel = job->kernel;
+    const ts_contract_spec *spec = job->spec;
+    const bool winners = spec->winner_bytes != 0;
+    const int64_t packed = kernel->packed_bytes, words = kernel->words;
+    const int64_t row_panels = divide_up(job->rows.size, kernel->rows);
+    const int64_t column_panels = divide_up(job->columns.size, kernel->columns);
+
+    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64, DEPTH_BYTES / packed * words);
+    job->chunks = divide_up(spec->sum, job->depth_block);
+    const int64_t depth_packed = divide_up(job->depth_block, words);
+    job->line = (size_t)(divide_up(depth_packed, TS_WINNER_BLOCK) * TS_WINNER_BLOCK);
+
+    /* Panels per task: few enough to stay in cache and to balance the workers. */
+    int64_t panels = PANEL_BLOCK_BYTES / (depth_packed * packed * kernel->rows);
+    panels = ts_max64(1, ts_min64(panels, 8));
+    int64_t best = panels, best_load = INT64_MAX;
+    for (int64_t p = panels; p >= ts_max64(1, panels / 2); p--) {
+        int64_t load = divide_up(divide_up(row_panels, p), threads) * p;
+        if (load < best_load) {
+            best = p;
+            best_load = load;
+        }
+    }
+    panels = ts_min64(best, row_panels);
+    job->row_block = panels * kernel->rows;
+    job->row_blocks = divide_up(row_panels, panels);
+
+    int64_t column_block = PANEL_BLOCK_BYTES / (depth_packed * packed * kernel->columns);
+    column_block = ts_max64(1, ts_min64(column_block, 16));
+    const double pairs = (double)spec->left * (double)spec->right * (double)spec->sum;
+    job->range = SHARED_BYTES / (depth_packed * packed * kernel->columns * job->chunks);
+    job->shared = pairs >= 1 << 21 && job->row_blocks > 1 && job->range >= 8;
+    if (job->shared) {
+        /* One task per block of rows goes over all columns, unless there are too few blocks for the workers. */
+        job->range = ts_min64(job->range, column_panels);
+        column_block = job->range;
+        if (job->row_blocks < 2 * threads) {
+            column_block = ts_max64(1, divide_up(column_block, divide_up(2 * threads, job->row_blocks)));
+        }
+    } else {
+        job->range = 0;
+        const int64_t tasks = spec->batch * job->row_blocks;
+        if (tasks * divide_up(column_panels, column_block) < 2 * threads) {
+            column_block = ts_max64(1, ts_min64(column_block, divide_up(column_panels * tasks, 2 * threads)));
+        }
+        column_block = ts_min64(column_block, column_panels);
+    }
+    job->column_block = column_block * kernel->columns;
+    job->range *= kernel->columns;
+    job->column_blocks = divide_up(job->shared ? job->range : job->columns.size, job->column_block);
+    job->tile_bytes = (size_t)(kernel->rows * kernel->columns * kernel->accumulator_bytes);
+
+    const int64_t tiles = job->chunks > 1 ? panels * column_block : 1;
+    const int64_t tile = kernel->rows * kernel->columns;
+    size_t worker = 0, shared = 0;
+    job->rows_a = take(&worker, job->row_block, 8);
+    job->rows_c = take(&worker, job->row_block, 8);
+    job->rows_w = take(&worker, job->row_block, 8);
+    job->columns_b = take(&worker, job->column_block, 8);
+    job->columns_c = take(&worker, job->column_block, 8);
+    job->columns_w = take(&worker, job->column_block, 8);
+    job->depth_a = take(&worker, job->depth_block, 8);
+    job->depth_b = take(&worker, job->depth_block, 8);
+    job->packed_a = take(&worker, job->row_block * depth_packed, (size_t)packed);
+    job->seen_a = take(&worker, panels, 1);
+    job->shifts_a = take(&worker, kernel->shifted ? job->row_block : 0, 8);
+    job->lines_a = take(&worker, winners ? job->row_block * (int64_t)job->line : 0, (size_t)packed);
+    job->tiles = take(&worker, tiles, job->tile_bytes);
+    job->winner_tiles = take(&worker, winners ? tiles * tile : 0, 8);
+    job->blocks = take(&worker, winners ? tile : 0, 4);
+    job->inexact = take(&worker, kernel->shifted ? tile : 0, 1);
+    size_t *columns = job->shared ? &shared : &worker;
+    const int64_t column_count = job->shared ? job->range : job->column_block, chunks = job->shared ? job->chunks : 1;
+    job->packed_b = take(columns, column_count * depth_packed * chunks, (size_t)packed);
+    job->seen_b = take(columns, column_count / kernel->columns * chunks, 1);
+    job->shifts_b = take(columns, kernel->shifted ? column_count : 0, 8);
+    job->lines_b = take(columns, winners ? column_count * (int64_t)job->line * chunks : 0, (size_t)packed);
+    job->worker_bytes = worker;
+    job->shared_bytes = shared;
+}
+
+/* Small sizes are handled without packing and without scratch. */
+static bool is_direct(const ts_contract_spec *spec)
+{
+    return spec->left <= TS_DIRECT_COLUMNS && spec->right <= TS_DIRECT_COLUMNS && spec->sum <= TS_DIRECT_DEPTH &&
+           spec->batch <= TS_DIRECT_COLUMNS && spec->batch * spec->left * spec->right <= DIRECT_PAIRS &&
+           spec->batch * spec->left * spec->right * spec->sum <= DIRECT_PAIRS;
+}
+
+static void contract_direct(const ts_contract_spec *spec, const ts_cpu_kernel *kernel, const void *a, const void *b,
+                            void *c, void *winners)
+{
+    int64_t batch_a[TS_DIRECT_COLUMNS], batch_b[TS_DIRECT_COLUMNS], batch_c[TS_DIRECT_COLUMNS];
+    int64_t batch_w[TS_DIRECT_COLUMNS], left_a[TS_DIRECT_COLUMNS], left_c[TS_DIRECT_COLUMNS];
+    int64_t left_w[TS_DIRECT_COLUMNS], right_b[TS_DIRECT_COLUMNS], right_c[TS_DIRECT_COLUMNS];
+    int64_t right_w[TS_DIRECT_COLUMNS], sum_a[TS_DIRECT_DEPTH], sum_b[TS_DIRECT_DEPTH];
+    const ts_mode *left = spec->modes + spec->batch_count, *right = left + spec->left_count;
+    const ts_mode *sum = right + spec->right_count;
+    int32_t left_count = spec->left_count, right_count = spec->right_count;
+    int64_t left_size = spec->left, right_size = spec->right;
+    ts_cpu_tensor left_tensor = TS_TENSOR_A, right_tensor = TS_TENSOR_B;
+    const bool swap = spec->left > 4 * spec->right ||
+                      (spec->right <= 4 * spec->left &&
+                       smallest_stride(left, spec->left_count) < smallest_stride(right, spec->right_count));
+    if (swap) {
+        const ts_mode *modes = left;
+        left = right;
+        right = modes;
+        left_count = spec->right_count;
+        right_count = spec->left_count;
+        left_size = spec->right;
+        right_size = spec->left;
+        left_tensor = TS_TENSOR_B;
+        right_tensor = TS_TENSOR_A;
+    }
+    ts_cpu_offsets(spec->modes, spec->batch_count, left_tensor, 0, spec->batch, batch_a);
+    ts_cpu_offsets(spec->modes, spec->batch_count, right_tensor, 0, spec->batch, batch_b);
+    ts_cpu_offsets(spec->modes, spec->batch_count, TS_TENSOR_C, 0, spec->batch, batch_c);
+    ts_cpu_offsets(left, left_count, left_tensor, 0, left_size, left_a);
+    ts_cpu_offsets(left, left_count, TS_TENSOR_C, 0, left_size, left_c);
+    ts_cpu_offsets(right, right_count, right_tensor, 0, right_size, right_b);
+    ts_cpu_offsets(right, right_count, TS_TENSOR_C, 0, right_size, right_c);
+    ts_cpu_offsets(sum, spec->sum_count, left_tensor, 0, spec->sum, sum_a);
+    ts_cpu_offsets(sum, spec->sum_count, right_tensor, 0, spec->sum, sum_b);
+    if (spec->winner_bytes != 0) {
+        ts_cpu_offsets(spec->modes, spec->batch_count, TS_TENSOR_W, 0, spec->batch, batch_w);
+        ts_cpu_offsets(left, left_count, TS_TENSOR_W, 0, left_size, left_w);
+        ts_cpu_offsets(right, right_count, TS_TENSOR_W, 0, right_size, right_w);
+    }
+    const ts_cpu_direct direct = {
+        .a = swap ? b : a, .b = swap ? a : b, .c = c, .winners = winners,
+        .batch = (int32_t)spec->batch, .left = (int32_t)left_size, .right = (int32_t)right_size, .sum = (int32_t)spec->sum,
+        .batch_a = batch_a, .batch_b = batch_b, .batch_c = batch_c, .batch_w = batch_w,
+        .left_a = left_a, .left_c = left_c, .left_w = left_w,
+        .right_b = right_b, .right_c = right_c, .right_w = right_w, .sum_a = sum_a, .sum_b = sum_b,
+        .right_unit_b = ts_cpu_unit(right_b, right_size), .right_unit_c = ts_cpu_unit(right_c, right_size),
+        .conjugate_a = swap ? spec->conjugate_b : spec->conjugate_a,
+        .conjugate_b = swap ? spec->conjugate_a : spec->conjugate_b,
+        .accumulate = spec->accumulate, .winner_bytes = spec->winner_bytes, .modulus = spec->algebra.modulus,
+    };
+    kernel->direct(&direct);
+}
+
+size_t ts_cpu_contract_scratch(const ts_contract_spec *spec, int32_t threads)
+{
+    if (spec->batch == 0 || spec->left == 0 || spec->right == 0 || spec->sum == 0 || is_direct(spec)) {
+        return 0;
+    }
+    /* The layout depends on the number of workers; take the largest of those that may run. */
+    size_t bytes = 0;
+    for (int32_t workers = 1; workers <= threads; workers = workers < threads && 2 * workers > threads ? threads : 2 * workers) {
+        job job = {.spec = spec, .kernel = ts_cpu_kernel_find(spec->algebra.semiring, spec->algebra.dtype)};
+        choose_sides(&job, NULL, NULL);
+        lay_out(&job, workers);
+        const size_t need = job.shared_bytes + (size_t)workers * job.worker_bytes;
+        bytes = need > bytes ? need : bytes;
+    }
+    return bytes;
+}
+
+static bool troubled(ts_cpu_trouble trouble, unsigned a, unsigned b)
+{
+    const unsigned infinite = TS_SEEN_PLUS_INFINITY | TS_SEEN_MINUS_INFINITY;
+    if (trouble == TS_TROUBLE_NEVER) {
+        return false;
+    }
+    if (((a | b) & TS_SEEN_NAN) != 0) {
+        return true;
+    }
+    if (trouble == TS_TROUBLE_OPPOSITE) {
+        return ((a & TS_SEEN_PLUS_INFINITY) != 0 && (b & TS_SEEN_MINUS_INFINITY) != 0) ||
+               ((a & TS_SEEN_MINUS_INFINITY) != 0 && (b & TS_SEEN_PLUS_INFINITY) != 0);
+    }
+    if (trouble == TS_TROUBLE_ZERO) {
+        return ((a & infinite) != 0 && (b & TS_SEEN_ZERO) != 0) || ((a & TS_SEEN_ZERO) != 0 && (b & infinite) != 0);
+    }
+    return false;
+}
+
+/* log_sum_exp: what is subtracted from rows [0, count) of a side; NaN where only the exact way will do. */
+static void shifts(const job *job, const side *side, const uint8_t *data, const int64_t *rows, int64_t count,
+                   int64_t *depths, double *result)
+{
+    for (int64_t i = 0; i < count; i++) {
+        result[i] = -(double)INFINITY;
+    }
+    for (int64_t first = 0; first < job->spec->sum; first += job->depth_block) {
+        const int64_t depth = ts_min64(job->depth_block, job->spec->sum - first);
+        ts_cpu_offsets(job->sum_modes, job->spec->sum_count, side->tensor, first, depth, depths);
+        const ts_cpu_panel panel = {.source = data, .rows = rows, .depths = depths, .count = (int32_t)count, .depth = depth};
+        job->kernel->maxima(&panel, result);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (isinf(result[i])) {
+            result[i] = result[i] < 0 ? 0.0 : (double)NAN;
+        }
+    }
+}
+
+static void pack_block(const job *job, const side *side, const uint8_t *data, int32_t width, int64_t first, int64_t count,
+                       const int64_t *rows, const int64_t *depths, int64_t depth, const double *row_shifts,
+                       uint8_t *packed, uint8_t *seen, uint8_t *lines)
+{
+    const int64_t stride = width * divide_up(depth, job->kernel->words) * job->kernel->packed_bytes;
+    const bool depth_unit = ts_cpu_unit(depths, depth);
+    for (int64_t i = 0; i < count; i += width) {
+        ts_cpu_panel panel = {
+            .source = data, .rows = rows + first + i, .depths = depths, .width = width,
+            .count = (int32_t)ts_min64(width, count - i), .depth = depth, .depth_unit = depth_unit,
+            .conjugate = side->conjugate, .modulus = job->spec->algebra.modulus,
+            .shifts = row_shifts != NULL ? row_shifts + first + i : NULL,
+        };
+        panel.rows_unit = ts_cpu_unit(panel.rows, panel.count);
+        const int64_t p = i / width;
+        seen[p] = (uint8_t)job->kernel->pack(&panel, packed + p * stride);
+        if (lines != NULL) {
+            job->kernel->pack_lines(&panel, (int64_t)job->line,
+                                    lines + i * (int64_t)job->line * job->kernel->packed_bytes);
+        }
+    }
+}
+
+/* Shared packing: one task per (chunk, group of column panels). */
+#define PACK_PANELS 4
+static void pack_shared(void *argument, int64_t index, int32_t worker)
+{
+    const job *job = argument;
+    const ts_contract_spec *spec = job->spec;
+    const ts_cpu_kernel *kernel = job->kernel;
+    uint8_t *scratch = job->worker_scratch + (size_t)worker * job->worker_bytes;
+    int64_t *depths = (int64_t *)(void *)(scratch + job->depth_b);
+    int64_t rows[PACK_PANELS * TS_MAX_TILE_COLUMNS], batch;
+    const int64_t groups = divide_up(divide_up(job->range_size, kernel->columns), PACK_PANELS);
+    const int64_t chunk = index / groups, group = index % groups;
+    const int64_t first = group * PACK_PANELS * kernel->columns;
+    const int64_t count = ts_min64(PACK_PANELS * kernel->columns, job->range_size - first);
+    const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
+    const int64_t panels = job->range / kernel->columns;
+    double *column_shifts = kernel->shifted ? (double *)(void *)(job->shared_scratch + job->shifts_b) + first : NULL;
+
+    ts_cpu_offsets(job->batch_modes, spec->batch_count, job->columns.tensor, job->batch_first, 1, &batch);
+    const uint8_t *data = job->columns.data + batch * (int64_t)job->element;
+    ts_cpu_offsets(job->columns.modes, job->columns.mode_count, job->columns.tensor, job->range_first + first, count, rows);
+    double local[PACK_PANELS * TS_MAX_TILE_COLUMNS];
+    if (column_shifts != NULL) {
+        shifts(job, &job->columns, data, rows, count, depths, local); /* each chunk's task finds the same */
+        if (chunk == 0) {
+            memcpy(column_shifts, local, (size_t)count * sizeof *local);
+        }
+        column_shifts = local;
+    }
+    ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depths);
+    const size_t line_bytes = job->line * (size_t)kernel->packed_bytes;
+    const size_t depth_packed = (size_t)divide_up(job->depth_block, kernel->words);
+    pack_block(job, &job->columns, data, kernel->columns, 0, count, rows, depths, depth, column_shifts,
+               job->shared_scratch + job->packed_b +
+                   (size_t)(chunk * job->range) * depth_packed * (size_t)kernel->packed_bytes +
+                   (size_t)first * (size_t)divide_up(depth, kernel->words) * (size_t)kernel->packed_bytes,
+               job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS,
+               spec->winner_bytes != 0
+                   ? job->shared_scratch + job->lines_b + (size_t)(chunk * job->range + first) * line_bytes
+                   : NULL);
+}
+
+static void put_winners(const job *job, const int64_t *tile, int64_t rows, int64_t columns, int64_t offset,
+                        const int64_t *rows_w, const int64_t *columns_w)
+{
+    for (int64_t i = 0; i < rows; i++, tile += job->kernel->columns) {
+        const int64_t at = offset + rows_w[i];
+        if (job->spec->winner_bytes == 4) {
+            int32_t *to = job->winners;
+            for (int64_t j = 0; j < columns; j++) {
+                to[at + columns_w[j]] = (int32_t)tile[j];
+            }
+        } else {
+            int64_t *to = job->winners;
+            for (int64_t j = 0; j < columns; j++) {
+                to[at + columns_w[j]] = tile[j];
+            }
+        }
+    }
+}
+
+/* log_sum_exp elements whose shifted sum was too small or not finite: two passes over their terms. */
+static void redo_inexact(const job *job, const uint8_t *inexact, const ts_cpu_store *store, const uint8_t *a,
+                         const uint8_t *b, const int64_t *rows_a, const int64_t *columns_b, int64_t *depth_a,
+                         int64_t *depth_b)
+{
+    const ts_contract_spec *spec = job->spec;
+    const int64_t element = (int64_t)job->element;
+    for (int32_t i = 0; i < store->row_count; i++) {
+        for (int32_t j = 0; j < store->column_count; j++) {
+            if (!inexact[i * job->kernel->columns + j]) {
+                continue;
+            }
+            double state[2] = {-(double)INFINITY, 0.0};
+            for (int pass = 0; pass < 2; pass++) {
+                for (int64_t first = 0; first < spec->sum; first += job->depth_block) {
+                    const int64_t depth = ts_min64(job->depth_block, spec->sum - first);
+                    if (job->chunks > 1) {
+                        ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, first, depth, depth_a);
+                        ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, first, depth, depth_b);
+                    }
+                    job->kernel->exact(pass, depth, a + rows_a[i] * element, depth_a, b + columns_b[j] * element,
+                                       depth_b, state);
+                }
+            }
+            job->kernel->exact_store(state, store->accumulate,
+                                     (uint8_t *)store->c + (store->rows[i] + store->columns[j]) * element);
+        }
+    }
+}
+
+static void multiply_block(void *argument, int64_t index, int32_t worker)
+{
+    const job *job = argument;
+    const ts_contract_spec *spec = job->spec;
+    const ts_cpu_kernel *kernel = job->kernel;
+    const int64_t element = (int64_t)job->element;
+    const bool winners = spec->winner_bytes != 0;
+    uint8_t *scratch = job->worker_scratch + (size_t)worker * job->worker_bytes;
+    uint8_t *columns_scratch = job->shared ? job->shared_scratch : scratch;
+    int64_t *rows_a = (int64_t *)(void *)(scratch + job->rows_a), *rows_c = (int64_t *)(void *)(scratch + job->rows_c);
+    int64_t *rows_w = (int64_t *)(void *)(scratch + job->rows_w);
+    int64_t *columns_b = (int64_t *)(void *)(scratch + job->columns_b);
+    int64_t *columns_c = (int64_t *)(void *)(scratch + job->columns_c);
+    int64_t *columns_w = (int64_t *)(void *)(scratch + job->columns_w);
+    int64_t *depth_a = (int64_t *)(void *)(scratch + job->depth_a), *depth_b = (int64_t *)(void *)(scratch + job->depth_b);
+    int64_t *winner_tiles = (int64_t *)(void *)(scratch + job->winner_tiles);
+    int32_t *blocks = (int32_t *)(void *)(scratch + job->blocks);
+    double *row_shifts = kernel->shifted ? (double *)(void *)(scratch + job->shifts_a) : NULL;
+    double *column_shifts = kernel->shifted ? (double *)(void *)(columns_scratch + job->shifts_b) : NULL;
+
+    /* Row blocks vary fastest, so that neighbours share the columns. */
+    const int64_t row_block = index % job->row_blocks, rest = index / job->row_blocks;
+    const int64_t column_block = rest % job->column_blocks;
+    const int64_t item = job->shared ? job->batch_first : rest / job->column_blocks;
+    const int64_t row_first = row_block * job->row_block, row_count = ts_min64(job->row_block, job->rows.size - row_first);
+    const int64_t column_first = column_block * job->column_block;
+    const int64_t column_count =
+        ts_min64(job->column_block, (job->shared ? job->range_size : job->columns.size) - column_first);
+    if (column_count <= 0) {
+        return; /* the last range is shorter */
+    }
+    int64_t batch_a, batch_b, batch_c, batch_w = 0;
+    ts_cpu_offsets(job->batch_modes, spec->batch_count, job->rows.tensor, item, 1, &batch_a);
+    ts_cpu_offsets(job->batch_modes, spec->batch_count, job->columns.tensor, item, 1, &batch_b);
+    ts_cpu_offsets(job->batch_modes, spec->batch_count, TS_TENSOR_C, item, 1, &batch_c);
+    const uint8_t *a = job->rows.data + batch_a * element, *b = job->columns.data + batch_b * element;
+    const int64_t column_from = job->range_first + column_first;
+    ts_cpu_offsets(job->rows.modes, job->rows.mode_count, job->rows.tensor, row_first, row_count, rows_a);
+    ts_cpu_offsets(job->rows.modes, job->rows.mode_count, TS_TENSOR_C, row_first, row_count, rows_c);
+    ts_cpu_offsets(job->columns.modes, job->columns.mode_count, job->columns.tensor, column_from, column_count, columns_b);
+    ts_cpu_offsets(job->columns.modes, job->columns.mode_count, TS_TENSOR_C, column_from, column_count, columns_c);
+    if (winners) {
+        ts_cpu_offsets(job->batch_modes, spec->batch_count, TS_TENSOR_W, item, 1, &batch_w);
+        ts_cpu_offsets(job->rows.modes, job->rows.mode_count, TS_TENSOR_W, row_first, row_count, rows_w);
+        ts_cpu_offsets(job->columns.modes, job->columns.mode_count, TS_TENSOR_W, column_from, column_count, columns_w);
+    }
+    if (kernel->shifted) {
+        shifts(job, &job->rows, a, rows_a, row_count, depth_a, row_shifts);
+        if (!job->shared) {
+            shifts(job, &job->columns, b, columns_b, column_count, depth_b, column_shifts);
+        } else {
+            column_shifts += column_first;
+        }
+    }
+    const int64_t row_panels = divide_up(row_count, kernel->rows), column_panels = divide_up(column_count, kernel->columns);
+    const int64_t tile = kernel->rows * kernel->columns;
+    const int64_t line_bytes = (int64_t)job->line * kernel->packed_bytes;
+    for (int64_t chunk = 0; chunk < job->chunks; chunk++) {
+        const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
+        const int64_t packed_depth = divide_up(depth, kernel->words);
+        const int64_t stride_a = packed_depth * kernel->packed_bytes * kernel->rows;
+        const int64_t stride_b = packed_depth * kernel->packed_bytes * kernel->columns;
+        uint8_t *packed_a = scratch + job->packed_a, *packed_b = columns_scratch + job->packed_b;
+        uint8_t *seen_a = scratch + job->seen_a, *seen_b = columns_scratch + job->seen_b;
+        uint8_t *lines_a = scratch + job->lines_a, *lines_b = columns_scratch + job->lines_b;
+        ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, start, depth, depth_a);
+        pack_block(job, &job->rows, a, kernel->rows, 0, row_count, rows_a, depth_a, depth, row_shifts, packed_a, seen_a,
+                   winners ? lines_a : NULL);
+        if (job->shared) {
+            const int64_t block = divide_up(job->depth_block, kernel->words) * kernel->packed_bytes;
+            packed_b += chunk * job->range * block + column_first * packed_depth * kernel->packed_bytes;
+            seen_b += chunk * (job->range / kernel->columns) + column_first / kernel->columns;
+            lines_b += (chunk * job->range + column_first) * line_bytes;
+        } else {
+            ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depth_b);
+            pack_block(job, &job->columns, b, kernel->columns, 0, column_count, columns_b, depth_b, depth, column_shifts,
+                       packed_b, seen_b, winners ? lines_b : NULL);
+        }
+        for (int64_t q = 0; q < column_panels; q++) {
+            for (int64_t p = 0; p < row_panels; p++) {
+                const int64_t number = job->chunks > 1 ? q * row_panels + p : 0;
+                uint8_t *accumulators = scratch + job->tiles + (size_t)number * job->tile_bytes;
+                int64_t *where = winners ? winner_tiles + number * tile : NULL;
+                const int64_t rows = ts_min64(kernel->rows, row_count - p * kernel->rows);
+                const int64_t columns = ts_min64(kernel->columns, column_count - q * kernel->columns);
+                const uint8_t *panel_a = packed_a + p * stride_a, *panel_b = packed_b + q * stride_b;
+                if (chunk == 0) {
+                    kernel->start(accumulators);
+                    if (winners) {
+                        memset(where, 0, (size_t)tile * sizeof *where);
+                    }
+                }
+                if (winners) {
+                    memset(blocks, 0xff, (size_t)tile * sizeof *blocks);
+                }
+                if (troubled(kernel->trouble, seen_a[p], seen_b[q])) {
+                    kernel->multiply_careful(packed_depth, panel_a, panel_b, accumulators, winners ? blocks : NULL);
+                } else if (winners && kernel->multiply_winners != NULL) {
+                    kernel->multiply_winners(packed_depth, panel_a, panel_b, accumulators, blocks);
+                } else {
+                    kernel->multiply(packed_depth, panel_a, panel_b, accumulators);
+                }
+                if (winners) {
+                    const ts_cpu_find find = {
+                        .depth = depth, .accumulators = accumulators, .blocks = blocks,
+                        .a = lines_a + p * kernel->rows * line_bytes, .b = lines_b + q * kernel->columns * line_bytes,
+                        .line = (int64_t)job->line, .row_count = (int32_t)rows, .column_count = (int32_t)columns,
+                        .base = start, .winners = where,
+                    };
+                    kernel->find(&find);
+                }
+                if (chunk + 1 < job->chunks) {
+                    continue;
+                }
+                const ts_cpu_store store = {
+                    .c = job->c + batch_c * element, .rows = rows_c + p * kernel->rows, .columns = columns_c + q * kernel->columns,
+                    .row_count = (int32_t)rows, .column_count = (int32_t)columns,
+                    .columns_unit = ts_cpu_unit(columns_c + q * kernel->columns, columns),
+                    .accumulate = spec->accumulate, .modulus = spec->algebra.modulus,
+                    .row_shifts = kernel->shifted ? row_shifts + p * kernel->rows : NULL,
+                    .column_shifts = kernel->shifted ? column_shifts + q * kernel->columns : NULL,
+                    .inexact = scratch + job->inexact,
+                };
+                if (kernel->shifted) {
+                    memset(store.inexact, 0, (size_t)tile);
+                }
+                if (kernel->store(&store, accumulators)) {
+                    ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, 0,
+                                   ts_min64(job->depth_block, spec->sum), depth_a);
+                    ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, 0,
+                                   ts_min64(job->depth_block, spec->sum), depth_b);
+                    redo_inexact(job, store.inexact, &store, a, b, rows_a + p * kernel->rows,
+                                 columns_b + q * kernel->columns, depth_a, depth_b);
+                }
+                if (winners) {
+                    put_winners(job, where, rows, columns, batch_w, rows_w + p * kernel->rows,
+                                columns_w + q * kernel->columns);
+                }
+            }
+        }
+    }
+}
+
+/* An empty sum: 0 of the semiring, winner -1. */
+static tensum_status contract_nothing(const ts_contract_spec *spec, void *c, void *winners, const ts_run *run)
+{
+    const ts_mode *modes = spec->modes;
+    const int32_t count = spec->batch_count + spec->left_count + spec->right_count;
+    if (!spec->accumulate) {
+        const ts_element zero = ts_identity(spec->algebra, false);
+        ts_cpu_fill(modes, count, tensum_dtype_bytes(spec->algebra.dtype), &zero, c, run);
+    }
+    if (spec->winner_bytes != 0) {
+        ts_mode winner_modes[192];
+        const int64_t none = -1;
+        for (int32_t m = 0; m < count; m++) {
+            winner_modes[m] = modes[m];
+            winner_modes[m].c = modes[m].w;
+        }
+        ts_cpu_fill(winner_modes, count, spec->winner_bytes, &none, winners, run);
+    }
+    return TENSUM_OK;
+}
+
+tensum_status ts_cpu_contract(const ts_contract_spec *spec, const void *a, const void *b, void *c, void *winners,
+                              const ts_run *run)
+{
+    if (spec->batch == 0 || spec->left == 0 || spec->right == 0) {
+        return TENSUM_OK;
+    }
+    if (spec->sum == 0) {
+        return contract_nothing(spec, c, winners, run);
+    }
+    const ts_cpu_kernel *kernel = ts_cpu_kernel_find(spec->algebra.semiring, spec->algebra.dtype);
+    if (kernel == NULL) {
+        return ts_pair_check(spec->algebra.semiring, spec->algebra.dtype);
+    }
+    if (is_direct(spec)) {
+        contract_direct(spec, kernel, a, b, c, winners);
+        return TENSUM_OK;
+    }
+    job job = {.spec = spec, .kernel = kernel, .c = c, .winners = winners,
+               .element = tensum_dtype_bytes(spec->algebra.dtype)};
+    choose_sides(&job, a, b);
+    int32_t threads = ts_pool_threads(run->pool);
+    lay_out(&job, threads);
+    if (job.shared_bytes + (size_t)threads * job.worker_bytes > run->scratch_bytes) {
+        return ts_fail(TENSUM_STATUS_INTERNAL, "contraction needs %zu bytes of scratch and has %zu",
+                       job.shared_bytes + (size_t)threads * job.worker_bytes, run->scratch_bytes);
+    }
+    job.shared_scratch = run->scratch;
+    job.worker_scratch = job.shared_scratch + job.shared_bytes;
+    if (!job.shared) {
+        ts_pool_run(run->pool, spec->batch * job.row_blocks * job.column_blocks, multiply_block, &job);
+        return TENSUM_OK;
+    }
+    for (int64_t item = 0; item < spec->batch; item++) {
+        job.batch_first = item;
+        for (job.range_first = 0; job.range_first < job.columns.size; job.range_first += job.range) {
+            job.range_size = ts_min64(job.range, job.columns.size - job.range_first);
+            const int64_t groups = divide_up(divide_up(job.range_size, kernel->columns), PACK_PANELS);
+            ts_pool_run(run->pool, groups * job.chunks, pack_shared, &job);
+            ts_pool_run(run->pool, job.row_blocks * job.column_blocks, multiply_block, &job);
+        }
+    }
+    return TENSUM_OK;
+}

@@ -1,0 +1,7 @@
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/vector.h"
+
+#define ORDERED_D f32
+#define ORDERED_P f32
+#define ORDERED_INFINITY TS_INFINITY_F32
+#include "backend/cpu/ordered_float.inc"

@@ -1,0 +1,7 @@
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/vector.h"
+
+#define ORDERED_D f64
+#define ORDERED_P f64
+#define ORDERED_INFINITY TS_INFINITY_F64
+#include "backend/cpu/ordered_float.inc"

@@ -1,0 +1,123 @@
+/* Packing of every storage dtype, and what panels of floats hold. */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/vector.h"
+
+#define TS_D f32
+#define TS_P f32
+#define TS_PACK_CONVERT(x, panel) (x)
+#include "backend/cpu/pack.inc"
+#define TS_D f64
+#define TS_P f64
+#define TS_PACK_CONVERT(x, panel) (x)
+#include "backend/cpu/pack.inc"
+#define TS_D f16
+#define TS_P f32
+#define TS_PACK_CONVERT(x, panel) ts_load_f16(x)
+#include "backend/cpu/pack.inc"
+#define TS_D bf16
+#define TS_P f32
+#define TS_PACK_CONVERT(x, panel) ts_load_bf16(x)
+#include "backend/cpu/pack.inc"
+#define TS_D i16
+#define TS_P i16
+#define TS_PACK_CONVERT(x, panel) (x)
+#include "backend/cpu/pack.inc"
+#define TS_D i16
+#define TS_P i32
+#define TS_PACK_CONVERT(x, panel) (x)
+#include "backend/cpu/pack.inc"
+#define TS_D i32
+#define TS_P i32
+#define TS_PACK_CONVERT(x, panel) (x)
+#include "backend/cpu/pack.inc"
+#define TS_D i32
+#define TS_P i64
+#define TS_PACK_CONVERT(x, panel) (x)
+#include "backend/cpu/pack.inc"
+#define TS_D i64
+#define TS_P i64
+#define TS_PACK_CONVERT(x, panel) (x)
+#include "backend/cpu/pack.inc"
+/* Residues: operands outside [0, modulus) are allowed where checking is off, and brought into it here. */
+#define TS_D i64
+#define TS_P u64
+#define TS_PACK_CONVERT(x, panel)                                                                               \
+    ((uint64_t)(x) < (uint64_t)(panel)->modulus ? (uint64_t)(x)                                                \
+                                                 : (uint64_t)(((x) % (panel)->modulus + (panel)->modulus) % (panel)->modulus))
+#include "backend/cpu/pack.inc"
+
+#define SEEN(p, infinity)                                                                  \
+    unsigned TS_CPU_NAME3(ts_cpu_seen, p, TS_ISA)(const ts_c_##p *x, int64_t count);      \
+    unsigned TS_CPU_NAME3(ts_cpu_seen, p, TS_ISA)(const ts_c_##p *x, int64_t count)       \
+    {                                                                                      \
+        int nan = 0, plus = 0, minus = 0, zero = 0;                                        \
+        for (int64_t i = 0; i < count; i++) {                                              \
+            nan |= x[i] != x[i];                                                           \
+            plus |= x[i] == infinity;                                                      \
+            minus |= x[i] == -infinity;                                                    \
+            zero |= x[i] == 0;                                                             \
+        }                                                                                  \
+        return (unsigned)(nan * TS_SEEN_NAN | plus * TS_SEEN_PLUS_INFINITY | minus * TS_SEEN_MINUS_INFINITY | \
+                          zero * TS_SEEN_ZERO);                                            \
+    }
+SEEN(f32, TS_INFINITY_F32)
+SEEN(f64, TS_INFINITY_F64)
+
+/* Booleans: 64 depths per word, whether packed as panels (words of a depth side by side) or as lines. */
+static void words(const ts_cpu_panel *panel, int64_t row_step, int64_t word_step, uint64_t *to)
+{
+    const uint8_t *source = panel->source;
+    int64_t word_count = (panel->depth + 63) / 64;
+    for (int64_t i = 0; i < panel->count; i++) {
+        const uint8_t *from = source + panel->rows[i];
+        for (int64_t w = 0; w < word_count; w++) {
+            int64_t end = ts_min64(panel->depth - w * 64, 64);
+            const int64_t *depths = panel->depths + w * 64;
+            uint64_t word = 0;
+            for (int64_t k = 0; k < end; k++) {
+                word |= (uint64_t)(from[depths[k]] != 0) << k;
+            }
+            to[i * row_step + w * word_step] = word;
+        }
+    }
+}
+unsigned TS_CPU_NAME3(ts_cpu_pack, bool, TS_ISA)(const ts_cpu_panel *panel, void *packed);
+unsigned TS_CPU_NAME3(ts_cpu_pack, bool, TS_ISA)(const ts_cpu_panel *panel, void *packed)
+{
+    if (panel->count < panel->width) {
+        memset(packed, 0, (size_t)(panel->width * ((panel->depth + 63) / 64)) * 8);
+    }
+    words(panel, 1, panel->width, packed);
+    return 0;
+}
+void TS_CPU_NAME3(ts_cpu_lines, bool, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines);
+void TS_CPU_NAME3(ts_cpu_lines, bool, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines)
+{
+    words(panel, line, 1, lines);
+}
+
+/* Two planes per depth: real and imaginary parts, or values and counts. */
+#define PLANES(d, p, first, second, flip)                                                                 \
+    unsigned TS_CPU_NAME3(ts_cpu_pack, d, TS_ISA)(const ts_cpu_panel *panel, void *packed);              \
+    unsigned TS_CPU_NAME3(ts_cpu_pack, d, TS_ISA)(const ts_cpu_panel *panel, void *packed)               \
+    {                                                                                                     \
+        const ts_s_##d *source = panel->source;                                                           \
+        ts_c_##p *to = packed;                                                                            \
+        const int64_t width = panel->width;                                                               \
+        const ts_c_##p sign = flip && panel->conjugate ? -1 : 1;                                          \
+        if (panel->count < width) {                                                                       \
+            memset(to, 0, (size_t)(2 * width * panel->depth) * sizeof *to);                               \
+        }                                                                                                 \
+        for (int64_t k = 0; k < panel->depth; k++) {                                                      \
+            const ts_s_##d *from = source + panel->depths[k];                                             \
+            for (int64_t i = 0; i < panel->count; i++) {                                                  \
+                to[2 * k * width + i] = from[panel->rows[i]].first;                                       \
+                to[(2 * k + 1) * width + i] = sign * from[panel->rows[i]].second;                         \
+            }                                                                                             \
+        }                                                                                                 \
+        return TS_CPU_NAME3(ts_cpu_seen, p, TS_ISA)(to, 2 * width * panel->depth);                        \
+    }
+PLANES(c64, f32, re, im, 1)
+PLANES(c128, f64, re, im, 1)
+PLANES(vc64, f32, value, count, 0)
+PLANES(vc128, f64, value, count, 0)

@@ -1,0 +1,206 @@
+/* Pure data movement: permutations, diagonals, broadcasts, fills. Bits are kept.
+ *
+ * The modes that are contiguous in the result (inner) and those contiguous in the operand (outer) form a tile that
+ * fits into the first-level cache, so that both sides are touched in whole cache lines. */
+#include "backend/cpu/cpu.h"
+
+#define TILE_SIDE 64 /* elements of one side of a tile */
+#define TASK_ELEMENTS 32768
+
+typedef struct move {
+    ts_mode modes[192]; /* outer loop modes; extents of split modes are numbers of pieces */
+    int32_t count;
+    /* The two sides of a tile: offsets in elements. */
+    int64_t inner_a[2 * TILE_SIDE], inner_c[2 * TILE_SIDE], outer_a[2 * TILE_SIDE], outer_c[2 * TILE_SIDE];
+    int64_t inner, outer;
+    /* A split mode per side: number in `modes` (-1: none), its full extent, strides and piece. */
+    struct {
+        int32_t mode;
+        int64_t extent, piece;
+        ts_mode whole;
+    } split[2];
+    int64_t tiles, tiles_per_task;
+    size_t element;
+    const uint8_t *a;
+    uint8_t *c;
+    bool inner_unit_c, inner_unit_a;
+} move;
+
+static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
+
+#define COPY_TILE(type)                                                                                          \
+    do {                                                                                                         \
+        const type *a = (const type *)(const void *)from;                                                        \
+        type *c = (type *)(void *)to;                                                                            \
+        for (int64_t i = 0; i < outer; i++) {                                                                    \
+            const type *x = a + m->outer_a[i];                                                                   \
+            type *y = c + m->outer_c[i];                                                                         \
+            if (m->inner_unit_c && m->inner_unit_a) {                                                            \
+                memcpy(y + m->inner_c[0], x + m->inner_a[0], (size_t)inner * sizeof *y);                         \
+            } else if (m->inner_unit_c) {                                                                        \
+                for (int64_t j = 0; j < inner; j++) {                                                            \
+                    y[j] = x[m->inner_a[j]];                                                                     \
+                }                                                                                                \
+            } else {                                                                                             \
+                for (int64_t j = 0; j < inner; j++) {                                                            \
+                    y[m->inner_c[j]] = x[m->inner_a[j]];                                                         \
+                }                                                                                                \
+            }                                                                                                    \
+        }                                                                                                        \
+    } while (0)
+
+typedef struct pair16 {
+    uint64_t low, high;
+} pair16;
+
+static void copy_tile(const move *m, int64_t inner, int64_t outer, const uint8_t *from, uint8_t *to)
+{
+    switch (m->element) {
+    case 1: COPY_TILE(uint8_t); break;
+    case 2: COPY_TILE(uint16_t); break;
+    case 4: COPY_TILE(uint32_t); break;
+    case 8: COPY_TILE(uint64_t); break;
+    default: COPY_TILE(pair16); break;
+    }
+}
+
+static void copy_task(void *argument, int64_t index, int32_t worker)
+{
+    const move *m = argument;
+    const int64_t first = index * m->tiles_per_task, end = ts_min64(first + m->tiles_per_task, m->tiles);
+    int64_t position[192], a = 0, c = 0, rest = first;
+    (void)worker;
+    for (int32_t i = m->count - 1; i >= 0; i--) {
+        position[i] = rest % m->modes[i].extent;
+        rest /= m->modes[i].extent;
+        a += position[i] * m->modes[i].a;
+        c += position[i] * m->modes[i].c;
+    }
+    for (int64_t tile = first; tile < end; tile++) {
+        int64_t sizes[2] = {m->inner, m->outer};
+        for (int side = 0; side < 2; side++) {
+            if (m->split[side].mode >= 0) {
+                const int64_t piece = m->split[side].piece;
+                /* The split mode varies slowest within its side, so a short piece is a prefix. */
+                const int64_t left = ts_min64(piece, m->split[side].extent - position[m->split[side].mode] * piece);
+                sizes[side] = sizes[side] / piece * left;
+            }
+        }
+        copy_tile(m, sizes[0], sizes[1], m->a + a * (int64_t)m->element, m->c + c * (int64_t)m->element);
+        for (int32_t i = m->count - 1; i >= 0; i--) {
+            a += m->modes[i].a;
+            c += m->modes[i].c;
+            if (++position[i] < m->modes[i].extent) {
+                break;
+            }
+            a -= position[i] * m->modes[i].a;
+            c -= position[i] * m->modes[i].c;
+            position[i] = 0;
+        }
+    }
+}
+
+/* Move modes with the smallest strides in one tensor from `rest` to a side of the tile until it is full. */
+static int32_t fill_side(move *m, int side, bool by_c, ts_mode *rest, int32_t rest_count)
+{
+    ts_mode chosen[64];
+    int32_t chosen_count = 0;
+    int64_t size = 1;
+    m->split[side].mode = -1;
+    while (rest_count > 0 && size < TILE_SIDE / 2 && chosen_count < 64) {
+        int32_t best = -1;
+        for (int32_t i = 0; i < rest_count; i++) {
+            if (best < 0 || (by_c ? absolute(rest[i].c) < absolute(rest[best].c) : absolute(rest[i].a) < absolute(rest[best].a))) {
+                best = i;
+            }
+        }
+        ts_mode mode = rest[best];
+        if (size * mode.extent > TILE_SIDE) {
+            const int64_t piece = TILE_SIDE / size;
+            m->split[side].extent = mode.extent;
+            m->split[side].piece = piece;
+            m->split[side].whole = mode;
+            m->split[side].mode = m->count;
+            m->modes[m->count] = mode;
+            m->modes[m->count].extent = (mode.extent + piece - 1) / piece;
+            m->modes[m->count].a *= piece;
+            m->modes[m->count].c *= piece;
+            m->count++;
+            mode.extent = piece;
+        }
+        size *= mode.extent;
+        chosen[chosen_count++] = mode;
+        rest[best] = rest[--rest_count];
+        if (m->split[side].mode >= 0) {
+            break;
+        }
+    }
+    /* Smallest stride innermost: the order they were chosen in, reversed. */
+    ts_mode ordered[64];
+    for (int32_t i = 0; i < chosen_count; i++) {
+        ordered[i] = chosen[chosen_count - 1 - i];
+    }
+    ts_cpu_offsets(ordered, chosen_count, TS_TENSOR_A, 0, size, side == 0 ? m->inner_a : m->outer_a);
+    ts_cpu_offsets(ordered, chosen_count, TS_TENSOR_C, 0, size, side == 0 ? m->inner_c : m->outer_c);
+    if (side == 0) {
+        m->inner = size;
+    } else {
+        m->outer = size;
+    }
+    return rest_count;
+}
+
+void ts_cpu_move(const ts_mode *modes, int32_t count, size_t element_bytes, const void *a, void *c, ts_pool *pool)
+{
+    ts_mode rest[192];
+    move m;
+    int32_t rest_count = 0;
+    m.count = 0;
+    for (int32_t i = 0; i < count; i++) {
+        if (modes[i].extent == 0) {
+            return;
+        }
+        if (modes[i].extent > 1) {
+            rest[rest_count++] = modes[i];
+        }
+    }
+    rest_count = fill_side(&m, 0, true, rest, rest_count);
+    rest_count = fill_side(&m, 1, false, rest, rest_count);
+    /* What is left are loops, the result's smallest strides innermost. */
+    for (int32_t i = 1; i < rest_count; i++) {
+        const ts_mode mode = rest[i];
+        int32_t j = i;
+        while (j > 0 && absolute(rest[j - 1].c) < absolute(mode.c)) {
+            rest[j] = rest[j - 1];
+            j--;
+        }
+        rest[j] = mode;
+    }
+    memcpy(m.modes + m.count, rest, (size_t)rest_count * sizeof *rest);
+    m.count += rest_count;
+    m.tiles = 1;
+    for (int32_t i = 0; i < m.count; i++) {
+        m.tiles *= m.modes[i].extent;
+    }
+    m.element = element_bytes;
+    m.a = a;
+    m.c = c;
+    m.inner_unit_c = m.inner_c[0] == 0 && ts_cpu_unit(m.inner_c, m.inner);
+    m.inner_unit_a = ts_cpu_unit(m.inner_a, m.inner);
+    m.tiles_per_task = ts_max64(1, TASK_ELEMENTS / (m.inner * m.outer));
+    ts_pool_run(pool, (m.tiles + m.tiles_per_task - 1) / m.tiles_per_task, copy_task, &m);
+}
+
+tensum_status ts_cpu_fill(const ts_mode *modes, int32_t count, size_t element_bytes, const void *value, void *c,
+                          const ts_run *run)
+{
+    ts_mode from_one[192];
+    ts_element element;
+    memcpy(&element, value, element_bytes);
+    for (int32_t i = 0; i < count; i++) {
+        from_one[i] = modes[i];
+        from_one[i].a = 0;
+    }
+    ts_cpu_move(from_one, count, element_bytes, &element, c, run->pool);
+    return TENSUM_OK;
+}

@@ -1,0 +1,64 @@
+#include "backend/cpu/cpu.h"
+
+static int64_t stride_of(const ts_mode *mode, ts_cpu_tensor tensor)
+{
+    switch (tensor) {
+    case TS_TENSOR_A: return mode->a;
+    case TS_TENSOR_B: return mode->b;
+    case TS_TENSOR_C: return mode->c;
+    case TS_TENSOR_W: return mode->w;
+    case TS_TENSOR_G: return mode->g;
+    case TS_TENSOR_D: return mode->d;
+    }
+    return 0;
+}
+
+void ts_cpu_offsets(const ts_mode *modes, int32_t mode_count, ts_cpu_tensor tensor, int64_t first, int64_t count,
+                    int64_t *offsets)
+{
+    int64_t index[64], stride[64], offset = 0, done = 0;
+    if (mode_count == 0) {
+        for (int64_t i = 0; i < count; i++) {
+            offsets[i] = 0;
+        }
+        return;
+    }
+    for (int32_t m = mode_count - 1; m >= 0; m--) {
+        stride[m] = stride_of(&modes[m], tensor);
+        index[m] = first % modes[m].extent;
+        first /= modes[m].extent;
+        offset += index[m] * stride[m];
+    }
+    const int32_t last = mode_count - 1;
+    while (done < count) {
+        const int64_t run = ts_min64(modes[last].extent - index[last], count - done);
+        const int64_t step = stride[last];
+        for (int64_t i = 0; i < run; i++) {
+            offsets[done + i] = offset + i * step;
+        }
+        done += run;
+        if (done == count) {
+            return;
+        }
+        offset -= index[last] * step;
+        index[last] = 0;
+        for (int32_t m = last - 1; m >= 0; m--) {
+            offset += stride[m];
+            if (++index[m] < modes[m].extent) {
+                break;
+            }
+            offset -= index[m] * stride[m];
+            index[m] = 0;
+        }
+    }
+}
+
+bool ts_cpu_unit(const int64_t *offsets, int64_t count)
+{
+    for (int64_t i = 1; i < count; i++) {
+        if (offsets[i] != offsets[0] + i) {
+            return false;
+        }
+    }
+    return true;
+}
