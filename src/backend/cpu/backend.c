@@ -19,9 +19,6 @@ enum {
 
 typedef const ts_cpu_kernel *table[TENSUM_SEMIRING_COUNT][TENSUM_DTYPE_COUNT];
 
-#define TENSUM_SEMIRING(ID, name, alias, add, mul, dtypes, selective, summary) \
-    [TENSUM_##ID] = {TS_DTYPES_##dtypes(name, add, mul, selective)},
-
 #define TS_PAIR(s, a, m, sel, d) extern const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_generic;
 #include "algebra/pairs.def"
 #define TENSUM_SEMIRING(ID, name, alias, add, mul, dtypes, selective, summary) \

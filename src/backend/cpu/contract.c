@@ -8,20 +8,20 @@
 #define DEPTH_BYTES ((int64_t)8 << 10)          /* packed depth of one row */
 #define DIRECT_PAIRS 16384                      /* smaller contractions are not worth packing */
 
-typedef struct side {
+typedef struct contract_side {
     const uint8_t *data;
     ts_cpu_tensor tensor;
     const ts_mode *modes;
     int32_t mode_count;
     int64_t size;
     bool conjugate;
-} side;
+} contract_side;
 
 /* One contraction, as laid out for a number of workers. Byte offsets are into a worker's or the shared scratch. */
-typedef struct job {
+typedef struct contract_job {
     const ts_contract_spec *spec;
     const ts_cpu_kernel *kernel;
-    side rows, columns;
+    contract_side rows, columns;
     const ts_mode *batch_modes, *sum_modes;
     uint8_t *c;
     void *winners;
@@ -37,7 +37,7 @@ typedef struct job {
     size_t packed_a, packed_b, lines_a, lines_b, seen_a, seen_b, shifts_a, shifts_b, tiles, winner_tiles, blocks, inexact;
     size_t worker_bytes, shared_bytes;
     uint8_t *shared_scratch, *worker_scratch;
-} job;
+} contract_job;
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -61,11 +61,11 @@ static int64_t smallest_stride(const ts_mode *modes, int32_t count)
 }
 
 /* Columns run along vectors: the side along which the result is contiguous, unless that wastes much of the tiles. */
-static void choose_sides(job *job, const void *a, const void *b)
+static void choose_sides(contract_job *job, const void *a, const void *b)
 {
     const ts_contract_spec *spec = job->spec;
     const ts_mode *left = spec->modes + spec->batch_count, *right = left + spec->left_count;
-    const side sides[2] = {
+    const contract_side sides[2] = {
         {a, TS_TENSOR_A, left, spec->left_count, spec->left, spec->conjugate_a},
         {b, TS_TENSOR_B, right, spec->right_count, spec->right, spec->conjugate_b},
     };
@@ -85,7 +85,7 @@ static void choose_sides(job *job, const void *a, const void *b)
     job->sum_modes = right + spec->right_count;
 }
 
-static void lay_out(job *job, int64_t threads)
+static void lay_out(contract_job *job, int64_t threads)
 {
     const ts_cpu_kernel *kernel = job->kernel;
     const ts_contract_spec *spec = job->spec;
@@ -238,7 +238,7 @@ size_t ts_cpu_contract_scratch(const ts_contract_spec *spec, int32_t threads)
     /* The layout depends on the number of workers; take the largest of those that may run. */
     size_t bytes = 0;
     for (int32_t workers = 1; workers <= threads; workers = workers < threads && 2 * workers > threads ? threads : 2 * workers) {
-        job job = {.spec = spec, .kernel = ts_cpu_kernel_find(spec->algebra.semiring, spec->algebra.dtype)};
+        contract_job job = {.spec = spec, .kernel = ts_cpu_kernel_find(spec->algebra.semiring, spec->algebra.dtype)};
         choose_sides(&job, NULL, NULL);
         lay_out(&job, workers);
         const size_t need = job.shared_bytes + (size_t)workers * job.worker_bytes;
@@ -267,7 +267,7 @@ static bool troubled(ts_cpu_trouble trouble, unsigned a, unsigned b)
 }
 
 /* log_sum_exp: what is subtracted from rows [0, count) of a side; NaN where only the exact way will do. */
-static void shifts(const job *job, const side *side, const uint8_t *data, const int64_t *rows, int64_t count,
+static void shifts(const contract_job *job, const contract_side *side, const uint8_t *data, const int64_t *rows, int64_t count,
                    int64_t *depths, double *result)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -286,7 +286,7 @@ static void shifts(const job *job, const side *side, const uint8_t *data, const 
     }
 }
 
-static void pack_block(const job *job, const side *side, const uint8_t *data, int32_t width, int64_t first, int64_t count,
+static void pack_block(const contract_job *job, const contract_side *side, const uint8_t *data, int32_t width, int64_t first, int64_t count,
                        const int64_t *rows, const int64_t *depths, int64_t depth, const double *row_shifts,
                        uint8_t *packed, uint8_t *seen, uint8_t *lines)
 {
@@ -313,7 +313,7 @@ static void pack_block(const job *job, const side *side, const uint8_t *data, in
 #define PACK_PANELS 4
 static void pack_shared(void *argument, int64_t index, int32_t worker)
 {
-    const job *job = argument;
+    const contract_job *job = argument;
     const ts_contract_spec *spec = job->spec;
     const ts_cpu_kernel *kernel = job->kernel;
     uint8_t *scratch = job->worker_scratch + (size_t)worker * job->worker_bytes;
@@ -351,7 +351,7 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
                    : NULL);
 }
 
-static void put_winners(const job *job, const int64_t *tile, int64_t rows, int64_t columns, int64_t offset,
+static void put_winners(const contract_job *job, const int64_t *tile, int64_t rows, int64_t columns, int64_t offset,
                         const int64_t *rows_w, const int64_t *columns_w)
 {
     for (int64_t i = 0; i < rows; i++, tile += job->kernel->columns) {
@@ -371,7 +371,7 @@ static void put_winners(const job *job, const int64_t *tile, int64_t rows, int64
 }
 
 /* log_sum_exp elements whose shifted sum was too small or not finite: two passes over their terms. */
-static void redo_inexact(const job *job, const uint8_t *inexact, const ts_cpu_store *store, const uint8_t *a,
+static void redo_inexact(const contract_job *job, const uint8_t *inexact, const ts_cpu_store *store, const uint8_t *a,
                          const uint8_t *b, const int64_t *rows_a, const int64_t *columns_b, int64_t *depth_a,
                          int64_t *depth_b)
 {
@@ -402,7 +402,7 @@ static void redo_inexact(const job *job, const uint8_t *inexact, const ts_cpu_st
 
 static void multiply_block(void *argument, int64_t index, int32_t worker)
 {
-    const job *job = argument;
+    const contract_job *job = argument;
     const ts_contract_spec *spec = job->spec;
     const ts_cpu_kernel *kernel = job->kernel;
     const int64_t element = (int64_t)job->element;
@@ -581,7 +581,7 @@ tensum_status ts_cpu_contract(const ts_contract_spec *spec, const void *a, const
         contract_direct(spec, kernel, a, b, c, winners);
         return TENSUM_OK;
     }
-    job job = {.spec = spec, .kernel = kernel, .c = c, .winners = winners,
+    contract_job job = {.spec = spec, .kernel = kernel, .c = c, .winners = winners,
                .element = tensum_dtype_bytes(spec->algebra.dtype)};
     choose_sides(&job, a, b);
     int32_t threads = ts_pool_threads(run->pool);

@@ -81,8 +81,8 @@ static void words(const ts_cpu_panel *panel, int64_t row_step, int64_t word_step
         }
     }
 }
-unsigned TS_CPU_NAME3(ts_cpu_pack, bool, TS_ISA)(const ts_cpu_panel *panel, void *packed);
-unsigned TS_CPU_NAME3(ts_cpu_pack, bool, TS_ISA)(const ts_cpu_panel *panel, void *packed)
+unsigned TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)(const ts_cpu_panel *panel, void *packed);
+unsigned TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)(const ts_cpu_panel *panel, void *packed)
 {
     if (panel->count < panel->width) {
         memset(packed, 0, (size_t)(panel->width * ((panel->depth + 63) / 64)) * 8);
@@ -90,8 +90,8 @@ unsigned TS_CPU_NAME3(ts_cpu_pack, bool, TS_ISA)(const ts_cpu_panel *panel, void
     words(panel, 1, panel->width, packed);
     return 0;
 }
-void TS_CPU_NAME3(ts_cpu_lines, bool, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines);
-void TS_CPU_NAME3(ts_cpu_lines, bool, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines)
+void TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines);
+void TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines)
 {
     words(panel, line, 1, lines);
 }

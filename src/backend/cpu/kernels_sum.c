@@ -131,8 +131,8 @@ static void find_bit(const ts_cpu_find *f)
         }
     }
 }
-unsigned TS_CPU_NAME3(ts_cpu_pack, bool, TS_ISA)(const ts_cpu_panel *panel, void *packed);
-void TS_CPU_NAME3(ts_cpu_lines, bool, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines);
+unsigned TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)(const ts_cpu_panel *panel, void *packed);
+void TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines);
 
 #define TS_SR or_and
 #define TS_ADD or
@@ -147,8 +147,8 @@ void TS_CPU_NAME3(ts_cpu_lines, bool, TS_ISA)(const ts_cpu_panel *panel, int64_t
 #define TS_START_P 0
 #define TS_FROM_P(x) ((uint8_t)((x) != 0))
 #define TS_VSTEP(s, x, y) TS_CPU_NAME3(ts_vadd, TS_ADD, u64)(s, (x) & (y))
-#define TS_PACK TS_CPU_NAME3(ts_cpu_pack, bool, TS_ISA)
-#define TS_LINES TS_CPU_NAME3(ts_cpu_lines, bool, TS_ISA)
+#define TS_PACK TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)
+#define TS_LINES TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)
 #define TS_FIND find_bit
 #include "backend/cpu/kernel.inc"
 
@@ -165,7 +165,7 @@ void TS_CPU_NAME3(ts_cpu_lines, bool, TS_ISA)(const ts_cpu_panel *panel, int64_t
 #define TS_START_P 0
 #define TS_FROM_P(x) ((uint8_t)(__builtin_popcountll(x) & 1))
 #define TS_VSTEP(s, x, y) TS_CPU_NAME3(ts_vadd, TS_ADD, u64)(s, (x) & (y))
-#define TS_PACK TS_CPU_NAME3(ts_cpu_pack, bool, TS_ISA)
-#define TS_LINES TS_CPU_NAME3(ts_cpu_lines, bool, TS_ISA)
+#define TS_PACK TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)
+#define TS_LINES TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)
 #define TS_FIND find_bit
 #include "backend/cpu/kernel.inc"

@@ -4,7 +4,7 @@
 #define KEPT_BLOCK 256
 #define SUM_BLOCK 1024
 
-typedef struct job {
+typedef struct reduce_job {
     const ts_reduce_spec *spec;
     const ts_cpu_kernel *kernel;
     const uint8_t *a;
@@ -13,7 +13,7 @@ typedef struct job {
     ts_mode kept[64], sum[64];
     int32_t kept_count, sum_count;
     size_t element;
-} job;
+} reduce_job;
 
 static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
 
@@ -33,7 +33,7 @@ static void sort_by_a(ts_mode *modes, int32_t count)
 
 static void reduce_block(void *argument, int64_t index, int32_t worker)
 {
-    const job *job = argument;
+    const reduce_job *job = argument;
     const ts_reduce_spec *spec = job->spec;
     const int64_t first = index * KEPT_BLOCK, count = ts_min64(KEPT_BLOCK, spec->kept - first);
     int64_t kept_a[KEPT_BLOCK], kept_c[KEPT_BLOCK], kept_w[KEPT_BLOCK], winners[KEPT_BLOCK], sum_a[SUM_BLOCK];
@@ -112,7 +112,7 @@ tensum_status ts_cpu_reduce_step(const ts_reduce_spec *spec, const void *a, void
         }
         return TENSUM_OK;
     }
-    job job = {.spec = spec, .a = a, .c = c, .winners = winners, .element = element,
+    reduce_job job = {.spec = spec, .a = a, .c = c, .winners = winners, .element = element,
                .kernel = ts_cpu_kernel_find(spec->algebra.semiring, spec->algebra.dtype)};
     if (job.kernel == NULL) {
         return ts_pair_check(spec->algebra.semiring, spec->algebra.dtype);
