@@ -41,6 +41,8 @@ typedef struct terms {
 #define CONJUGATE_vc128 CONJUGATE_f16
 #define BETTER_0(add, d, x, best) (0)
 #define BETTER_1(add, d, x, best) ts_better_##add##_##d(x, best)
+#define IS_ZERO_0(add, mul, d, x) (0)
+#define IS_ZERO_1(add, mul, d, x) ((x) == ts_zero_##add##_##mul##_##d())
 #define ROUND_0(d, x) (x)
 #define ROUND_1(d, x) ts_round_##d(x)
 
@@ -67,6 +69,9 @@ typedef struct terms {
             }                                                                                                      \
         }                                                                                                          \
         best = ts_finish_##add##_##mul##_##d(best);                                                                \
+        if (sel && t->count > 0 && IS_ZERO_##sel(add, mul, d, best)) {                                             \
+            winner = 0;                                                                                            \
+        }                                                                                                          \
         if (accumulate) {                                                                                          \
             best = ts_finish_##add##_##mul##_##d(                                                                  \
                 ts_add_##add##_##d(ts_load_##d(*(const ts_s_##d *)c), best, t->modulus));                          \
@@ -632,7 +637,7 @@ static void adjoint_case(ts_algebra algebra)
                     const double here = side == 0 ? from_a : from_b, other = side == 0 ? from_b : from_a;
                     x[o] = winner == k ? weight : 0.0;
                     if (s == TENSUM_MAX_TIMES || s == TENSUM_MIN_TIMES) {
-                        x[o] = winner != k ? 0.0 : narrow ? (double)((float)weight * (float)other) : weight * other;
+                        x[o] = winner != k ? 0.0 : narrow ? (double)(float)(weight * other) : weight * other;
                     } else if (s == TENSUM_MAX_MIN || s == TENSUM_MIN_MAX) {
                         const bool attains = here == other ? spec.tie_here : s == TENSUM_MAX_MIN ? here < other : here > other;
                         x[o] = attains ? x[o] : 0.0;

@@ -49,15 +49,13 @@ static double number(tensum_dtype dtype, const void *data, int64_t at)
     }
 }
 
-/* -1, 0, 1 as x is smaller, equal or larger; a NaN on one side counts as attaining either extreme: it is the result. */
-static int compare(tensum_dtype dtype, const void *x, int64_t at_x, const void *y, int64_t at_y)
+/* Is the factor x, rather than the other operand's y, the product? NaN is. */
+static bool attains(const adjoint_job *job, double x, double y)
 {
-    if (dtype == TENSUM_I64) {
-        const int64_t a = ((const int64_t *)x)[at_x], b = ((const int64_t *)y)[at_y];
-        return (a > b) - (a < b);
+    if (x != x) {
+        return y == y || job->tie_here;
     }
-    const double a = number(dtype, x, at_x), b = number(dtype, y, at_y);
-    return (a > b) - (a < b);
+    return (job->attained_by_smaller ? x < y : x > y) || (x == y && job->tie_here);
 }
 
 #define TS_G float
@@ -285,7 +283,7 @@ static double share(const reduce_adjoint_job *job, int64_t s, int64_t at_a, int6
                     bool narrow)
 {
     const double g = narrow ? ((const float *)job->g)[at_g] : ((const double *)job->g)[at_g];
-    if (job->spec->winner_bytes != 0) {
+    if (job->winners != NULL) {
         const int64_t w = job->spec->winner_bytes == 4 ? ((const int32_t *)job->winners)[at_w]
                                                        : ((const int64_t *)job->winners)[at_w];
         return w == s ? g : 0.0;

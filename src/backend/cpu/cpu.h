@@ -50,6 +50,7 @@ typedef struct ts_cpu_store {
     bool accumulate;
     int64_t modulus;
     const double *row_shifts, *column_shifts; /* log_sum_exp */
+    int64_t *winners; /* reductions: [column_count] or NULL; set to 0 where the result is 0 of the semiring */
     uint8_t *inexact; /* log_sum_exp: [tile] set to 1 where the shifted sum lost too much; written if store says so */
 } ts_cpu_store;
 

@@ -56,7 +56,7 @@ static void reduce_block(void *argument, int64_t index, int32_t worker)
         job->kernel->reduce(&piece);
     }
     const ts_cpu_store store = {.c = job->c, .columns = kept_c, .column_count = (int32_t)count,
-                                .accumulate = spec->accumulate, .modulus = spec->algebra.modulus};
+                                .accumulate = spec->accumulate, .modulus = spec->algebra.modulus, .winners = piece.winners};
     job->kernel->reduce_store(&store, accumulators);
     if (spec->winner_bytes != 0) {
         ts_cpu_offsets(job->kept, job->kept_count, TS_TENSOR_W, first, count, kept_w);
