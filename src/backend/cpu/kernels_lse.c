@@ -1,5 +1,5 @@
 /* log_sum_exp of every float dtype. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernel.h"
 #include "backend/cpu/transcendental.h"
 #include "backend/cpu/vector.h"
 

@@ -1,7 +1,8 @@
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernel.h"
 #include "backend/cpu/vector.h"
 
 #define ORDERED_D f16
 #define ORDERED_P f32
+#define ORDERED_SHARED f32
 #define ORDERED_INFINITY TS_INFINITY_F32
 #include "backend/cpu/ordered_float.inc"

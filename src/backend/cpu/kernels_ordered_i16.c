@@ -1,4 +1,4 @@
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernel.h"
 #include "backend/cpu/vector.h"
 
 #define ORDERED_D i16

@@ -1,5 +1,5 @@
 /* Packing of every storage dtype, and what panels of floats hold. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernel.h"
 #include "backend/cpu/vector.h"
 
 #define TS_D f32
@@ -71,7 +71,7 @@ static void words(const ts_cpu_panel *panel, int64_t row_step, int64_t word_step
     for (int64_t i = 0; i < panel->count; i++) {
         const uint8_t *from = source + panel->rows[i];
         for (int64_t w = 0; w < word_count; w++) {
-            int64_t end = ts_min64(panel->depth - w * 64, 64);
+            int64_t end = panel->depth - w * 64 < 64 ? panel->depth - w * 64 : 64;
             const int64_t *depths = panel->depths + w * 64;
             uint64_t word = 0;
             for (int64_t k = 0; k < end; k++) {

@@ -1,5 +1,5 @@
 /* Pairs with two accumulator planes: complex numbers, value and count, residues. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernel.h"
 #include "backend/cpu/vector.h"
 unsigned TS_CPU_NAME3(ts_cpu_pack, c64, TS_ISA)(const ts_cpu_panel *panel, void *packed);
 unsigned TS_CPU_NAME3(ts_cpu_pack, c128, TS_ISA)(const ts_cpu_panel *panel, void *packed);

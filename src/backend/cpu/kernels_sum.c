@@ -1,5 +1,5 @@
 /* sum_product of real numbers and wrapping integers, and the two Boolean semirings on words of 64 depths. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernel.h"
 #include "backend/cpu/vector.h"
 
 /* The dtype's name is pasted into names of functions, so it must not be a macro here. */
@@ -41,6 +41,7 @@ typedef _Bool bool;
 #define TS_MUL times
 #define TS_D f16
 #define TS_P f32
+#define TS_SHARED f32
 #define TS_SELECTIVE 0
 #define TS_CAREFUL 0
 #define TS_WORDS 1
@@ -56,6 +57,7 @@ typedef _Bool bool;
 #define TS_MUL times
 #define TS_D bf16
 #define TS_P f32
+#define TS_SHARED f32
 #define TS_SELECTIVE 0
 #define TS_CAREFUL 0
 #define TS_WORDS 1

@@ -1,0 +1,126 @@
+/* Kernels of one pair for one instruction set, as the drivers call them. Includes nothing of the library but element
+ * operations, so that kernels, slow to compile, are compiled anew only when they change.
+ *
+ * Words: a panel is TILE rows (or columns) of an operand packed so that the kernel reads it front to back: for every
+ * position of the sum ("depth") its rows side by side. A tile is rows x columns accumulators, row-major. A line is one
+ * row with its depths side by side, kept only where winners are wanted. */
+#ifndef TS_CPU_KERNEL_H
+#define TS_CPU_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* What packing has seen in a panel. */
+enum { TS_SEEN_NAN = 1, TS_SEEN_PLUS_INFINITY = 2, TS_SEEN_MINUS_INFINITY = 4, TS_SEEN_ZERO = 8 };
+/* By multiplication: which pairs of panels can make NaN terms that the fast kernel would drop. */
+typedef enum ts_cpu_trouble {
+    TS_TROUBLE_NEVER,    /* integers, plain sums: the fast kernel is exact for everything */
+    TS_TROUBLE_NAN,      /* min, max: NaN operands */
+    TS_TROUBLE_OPPOSITE, /* plus: also infinity - infinity */
+    TS_TROUBLE_ZERO      /* times: also 0 x infinity */
+} ts_cpu_trouble;
+
+/* Depths between two comparisons that follow the winner. */
+#define TS_WINNER_BLOCK 32
+/* Upper bounds over all kernels and instruction sets. */
+#define TS_MAX_TILE_ROWS 12
+#define TS_MAX_TILE_COLUMNS 64
+#define TS_MAX_TILE (TS_MAX_TILE_ROWS * TS_MAX_TILE_COLUMNS)
+#define TS_MAX_ACCUMULATOR_BYTES (12 * 2 * 64) /* registers of a tile */
+
+/* Rows of an operand to be packed. Offsets are in elements from source. */
+typedef struct ts_cpu_panel {
+    const void *source;
+    const int64_t *rows;   /* [count] */
+    const int64_t *depths; /* [depth] */
+    int32_t width, count;  /* panel width; rows present (the others are padding) */
+    int64_t depth;
+    bool rows_unit, depth_unit; /* offsets ascend by one */
+    bool conjugate;
+    int64_t modulus;
+    const double *shifts; /* log_sum_exp: subtracted from row i before exp */
+} ts_cpu_panel;
+
+/* Where a tile goes. */
+typedef struct ts_cpu_store {
+    void *c;
+    const int64_t *rows, *columns; /* offsets of c */
+    int32_t row_count, column_count;
+    bool columns_unit;
+    bool accumulate;
+    int64_t modulus;
+    const double *row_shifts, *column_shifts; /* log_sum_exp */
+    int64_t *winners; /* reductions: [column_count] or NULL; set to 0 where the result is 0 of the semiring */
+    uint8_t *inexact; /* log_sum_exp: [tile] set to 1 where the shifted sum lost too much; written if store says so */
+} ts_cpu_store;
+
+/* Where the first winner of a tile is looked for. */
+typedef struct ts_cpu_find {
+    int64_t depth;
+    const void *accumulators;
+    const int32_t *blocks; /* [tile] last block that improved the accumulator; -1: none in this chunk */
+    const void *a, *b;     /* lines */
+    int64_t line;          /* packed elements from line to line */
+    int32_t row_count, column_count;
+    int64_t base;          /* depth number of the chunk's first depth */
+    int64_t *winners;      /* [tile] */
+} ts_cpu_find;
+
+/* A small piece by plain loops. Offsets in elements. */
+typedef struct ts_cpu_direct {
+    const void *a, *b;
+    void *c, *winners;
+    int32_t batch, left, right, sum;
+    const int64_t *batch_a, *batch_b, *batch_c, *batch_w;
+    const int64_t *left_a, *left_c, *left_w;
+    const int64_t *right_b, *right_c, *right_w;
+    const int64_t *sum_a, *sum_b;
+    bool right_unit_b, right_unit_c;
+    bool conjugate_a, conjugate_b, accumulate;
+    uint8_t winner_bytes;
+    int64_t modulus;
+} ts_cpu_direct;
+/* Most columns and depths of a direct piece. */
+#define TS_DIRECT_COLUMNS 256
+#define TS_DIRECT_DEPTH 256
+
+/* A piece of a reduction: `kept` results, each over `sum` elements. first: index of sum[0] among all. */
+typedef struct ts_cpu_reduce {
+    const void *a;
+    const int64_t *kept, *sum; /* offsets */
+    int32_t kept_count, sum_count;
+    bool kept_unit, sum_unit;
+    int64_t first;
+    void *accumulators; /* [kept_count], arithmetic type (log_sum_exp: maximum, sum) */
+    int64_t *winners;   /* [kept_count] or NULL */
+    int64_t modulus;
+} ts_cpu_reduce;
+
+typedef struct ts_cpu_kernel {
+    int32_t rows, columns;
+    int32_t packed_bytes;      /* one packed element, all planes */
+    int32_t accumulator_bytes; /* one accumulator, all planes */
+    int32_t words;             /* depths per packed element: 64 for booleans, else 1 */
+    ts_cpu_trouble trouble;
+    bool shifted;              /* log_sum_exp */
+    void (*start)(void *accumulators);
+    unsigned (*pack)(const ts_cpu_panel *panel, void *packed);
+    void (*pack_lines)(const ts_cpu_panel *panel, int64_t line, void *lines);
+    void (*multiply)(int64_t depth, const void *a, const void *b, void *accumulators);
+    void (*multiply_careful)(int64_t depth, const void *a, const void *b, void *accumulators, int32_t *blocks);
+    void (*multiply_winners)(int64_t depth, const void *a, const void *b, void *accumulators, int32_t *blocks);
+    void (*find)(const ts_cpu_find *find);
+    bool (*store)(const ts_cpu_store *store, const void *accumulators);
+    void (*direct)(const ts_cpu_direct *direct);
+    /* log_sum_exp: raise maxima of panel rows; one result by two passes (maximum, then sum: pass 0, 1). */
+    void (*maxima)(const ts_cpu_panel *panel, double *maxima);
+    void (*exact)(int pass, int64_t depth, const void *a, const int64_t *depths_a, const void *b,
+                  const int64_t *depths_b, double state[2]);
+    void (*exact_store)(const double state[2], bool accumulate, void *c);
+    void (*reduce_start)(void *accumulators, int64_t *winners, int32_t count);
+    void (*reduce)(const ts_cpu_reduce *piece);
+    void (*reduce_store)(const ts_cpu_store *store, const void *accumulators); /* rows: one; columns: kept */
+} ts_cpu_kernel;
+
+#endif
