@@ -768,7 +768,7 @@ static ts_algebra algebra_of(int s, int d)
 static int cases_per_pair(void)
 {
     const char *text = getenv("TENSUM_TEST_CASES_PER_PAIR");
-    return text != NULL ? atoi(text) : 40;
+    return text != NULL ? atoi(text) : 12;
 }
 
 static void for_all_pairs(void (*one)(ts_algebra))
