@@ -367,7 +367,8 @@ const subcommand command_contract = {
     "Examples:\n"
     "  tensum contract network.json --fill 0.757858283255199 --dtype f64\n"
     "  tensum contract network.json --inputs tensors.npz -o value.npy\n"
-    "  tensum contract network.json --fill random --seed 1 --semiring max_plus\n",
+    "  tensum contract network.json --fill random --seed 1 --semiring max_plus\n"
+    "  tensum contract 'ij,jk->ik' --inputs matrices.npz\n",
     contract_options,
     true,
     run_contract,

@@ -92,7 +92,7 @@ static void print_lists(void)
     }
     printf("\n\nfile formats (r: read, w: written)\n");
     for (int i = 0; tensum_file_format_name(i) != NULL; i++) {
-        printf("  %-10s %s%s  %s\n", tensum_file_format_name(i), strcmp(tensum_file_format_name(i), "gr") != 0 ? "r" : " ",
+        printf("  %-10s %s%s  %s\n", tensum_file_format_name(i), tensum_file_format_readable(i) ? "r" : " ",
                tensum_file_format_writable(i) ? "w" : " ", tensum_file_format_summary(i));
     }
     printf("\nproblems\n");

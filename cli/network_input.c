@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 error_t parse_network_argument(int key, char *argument, struct argp_state *state, network_arguments *a)
 {
@@ -66,32 +67,68 @@ static tensum_status choose_dtype(const shared_options *shared, network_input *i
     return TENSUM_OK;
 }
 
-tensum_status open_network(const network_arguments *a, const shared_options *shared, network_input *input)
+/* "ij,jk->ik": what no file is called and is of the form. */
+static bool is_expression(const network_arguments *a)
 {
-    tensum_context_options context_options = TENSUM_CONTEXT_OPTIONS_INIT;
+    struct stat information;
+    return a->format == NULL && (strstr(a->path, "->") != NULL || strchr(a->path, ',') != NULL) &&
+           stat(a->path, &information) != 0;
+}
+
+static tensum_status parse_expression(const network_arguments *a, network_input *input)
+{
+    int64_t count = tensum_arrays_count(input->arrays);
+    if (input->arrays == NULL) {
+        fprintf(stderr, "tensum: the expression '%s' needs --inputs FILE, which gives the extents\n", a->path);
+        exit(EXIT_USAGE);
+    }
+    int32_t *ranks = allocate_or_exit((size_t)count, sizeof *ranks);
+    const int64_t **extents = allocate_or_exit((size_t)count, sizeof *extents);
+    for (int64_t i = 0; i < count; i++) {
+        ranks[i] = tensum_arrays_tensor(input->arrays, i)->rank;
+        extents[i] = tensum_arrays_tensor(input->arrays, i)->extents;
+    }
+    tensum_status status = tensum_network_parse(a->path, count, ranks, extents, 0, NULL, NULL, &input->network);
+    free(ranks);
+    free(extents);
+    return status;
+}
+
+static tensum_status read_file(const network_arguments *a, network_input *input)
+{
     tensum_file_options options = TENSUM_FILE_OPTIONS_INIT;
-    context_options.threads = shared->threads;
-    tensum_status status = tensum_context_create(&context_options, &input->context);
-    if (status == TENSUM_OK && a->inputs != NULL) {
-        status = tensum_arrays_read(a->inputs, &input->arrays);
-    }
-    if (status == TENSUM_OK) {
-        options.format = a->format;
-        options.tree = a->tree;
-        options.arrays = input->arrays;
-        options.extent = a->extent != 0 ? a->extent : 2;
-        status = tensum_file_read(a->path, &options, &input->file);
-    }
+    options.format = a->format;
+    options.tree = a->tree;
+    options.arrays = input->arrays;
+    options.extent = a->extent != 0 ? a->extent : 2;
+    tensum_status status = tensum_file_read(a->path, &options, &input->file);
     if (status != TENSUM_OK) {
         return status;
     }
-    input->network = tensum_file_network(input->file);
+    input->network = tensum_network_retain(tensum_file_network(input->file));
     if (input->network == NULL) {
         fprintf(stderr, "tensum: %s holds no network (format %s)\n", a->path, tensum_file_format(input->file));
         exit(EXIT_INPUT);
     }
     if (a->extent == 0 && tensum_file_assumed_extents(input->file) != 0) {
         fprintf(stderr, "tensum: note: %s gives no extents; 2 is assumed (--extent N changes it)\n", a->path);
+    }
+    return TENSUM_OK;
+}
+
+tensum_status open_network(const network_arguments *a, const shared_options *shared, network_input *input)
+{
+    tensum_context_options context_options = TENSUM_CONTEXT_OPTIONS_INIT;
+    context_options.threads = shared->threads;
+    tensum_status status = tensum_context_create(&context_options, &input->context);
+    if (status == TENSUM_OK && a->inputs != NULL) {
+        status = tensum_arrays_read(a->inputs, &input->arrays);
+    }
+    if (status == TENSUM_OK) {
+        status = is_expression(a) ? parse_expression(a, input) : read_file(a, input);
+    }
+    if (status != TENSUM_OK) {
+        return status;
     }
     input->semiring = shared->semiring >= 0 ? (tensum_semiring)shared->semiring : TENSUM_SUM_PRODUCT;
     return choose_dtype(shared, input);
@@ -204,6 +241,7 @@ void close_network(network_input *input)
     }
     free(input->owned);
     free(input->tensors);
+    tensum_network_release(input->network);
     tensum_file_release(input->file);
     tensum_arrays_release(input->arrays);
     tensum_context_release(input->context);

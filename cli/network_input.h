@@ -15,7 +15,7 @@ enum { KEY_INPUTS = 'i', KEY_FORMAT = 'f', KEY_FILL = 0x400, KEY_EXTENT, KEY_TRE
 
 #define NETWORK_DETAILS \
     "NETWORK is a file (- is standard input, gzip is recognised): JSON of OMEinsum, cotengra, omeinsum-cli, the einsum " \
-    "benchmark or tensum's own.\n\n"
+    "benchmark or tensum's own. With --inputs it may be an einsum expression instead.\n\n"
 
 typedef struct network_arguments {
     const char *path, *inputs, *format, *tree, *fill;
@@ -24,9 +24,9 @@ typedef struct network_arguments {
 
 typedef struct network_input {
     tensum_context *context;
-    tensum_file *file;
+    tensum_file *file; /* NULL: the network was an expression */
     tensum_arrays *arrays;
-    tensum_network *network; /* the file's */
+    tensum_network *network; /* a reference */
     tensum_semiring semiring;
     tensum_dtype dtype;
     tensum_tensor *tensors; /* [operand_count] */

@@ -5,12 +5,14 @@
 #include "command.h"
 #include "network_input.h"
 
-enum { KEY_OUTPUT = 'o', KEY_TASK = 't', KEY_EVIDENCE = 'e', KEY_SVG = 0x500, KEY_OUTPUT_FORMAT };
+enum { KEY_OUTPUT = 'o', KEY_TASK = 't', KEY_EVIDENCE = 'e', KEY_SVG = 0x500, KEY_OUTPUT_FORMAT, KEY_PROBLEM, KEY_FRONT_END };
 
 static const struct argp_option options[] = {
     NETWORK_OPTIONS,
     {"task", KEY_TASK, "TASK", 0, "the file is one of 'tensum solve': plan this task", 2},
     {"evidence", KEY_EVIDENCE, "FILE", 0, "observed variables, for problem files", 2},
+    {"problem", KEY_PROBLEM, "NAME", 0, "what is asked of a file that allows several questions", 2},
+    {"front-end", KEY_FRONT_END, "NAME", 0, "how to read a problem file", 2},
     {"output", KEY_OUTPUT, "FILE", 0, "save network and order; - is standard output", 3},
     {"output-format", KEY_OUTPUT_FORMAT, "NAME", 0, "format to save in (tensum info lists them)", 3},
     {"svg", KEY_SVG, "FILE", 0, "draw the tree with the cost of every step", 3},
@@ -37,6 +39,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_EVIDENCE:
         a->problem.evidence = argument;
         return 0;
+    case KEY_PROBLEM:
+        a->problem.question = argument;
+        return 0;
+    case KEY_FRONT_END:
+        a->problem.front_end = argument;
+        return 0;
     case KEY_OUTPUT:
         a->output = argument;
         return 0;
@@ -55,7 +63,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 static bool is_problem(const arguments *a)
 {
     const char *path = a->network.path;
-    return a->problem.task != NULL ||
+    return a->problem.task != NULL || a->problem.question != NULL || a->problem.front_end != NULL ||
            (a->network.format == NULL && strcmp(path, "-") != 0 && !ends_with(path, ".json") &&
             !ends_with(path, ".json.gz"));
 }

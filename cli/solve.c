@@ -268,8 +268,13 @@ static tensum_status solve(const arguments *a, const shared_options *shared)
             tensum_answer_cost(answer, &cost, &order_seconds, &run_seconds);
             if (shared->json) {
                 print_json(problem, answer, &cost, modes_of(answer), order_seconds, run_seconds, shared->device);
-            } else if (a->output == NULL || strcmp(a->output, "-") != 0) {
-                print_lines(answer);
+            } else {
+                if (tensum_problem_note(problem)[0] != 0) {
+                    fprintf(stderr, "%s\n", tensum_problem_note(problem));
+                }
+                if (a->output == NULL || strcmp(a->output, "-") != 0) {
+                    print_lines(answer);
+                }
             }
         }
     }

@@ -535,6 +535,8 @@ typedef struct tensum_file_options {
 TENSUM_API const char *tensum_file_format_name(int index);
 /** A line for people about a format; NULL past the end. */
 TENSUM_API const char *tensum_file_format_summary(int index);
+/** 1 if the format can be read, else 0. */
+TENSUM_API int tensum_file_format_readable(int index);
 /** 1 if the format can be written, else 0. */
 TENSUM_API int tensum_file_format_writable(int index);
 /** Read a network file. `options` may be NULL. Thread-safe. */

@@ -35,6 +35,11 @@ const char *tensum_file_format_summary(int index)
     return index >= 0 && index < FORMAT_COUNT ? formats[index]->summary : NULL;
 }
 
+int tensum_file_format_readable(int index)
+{
+    return index >= 0 && index < FORMAT_COUNT && formats[index]->read != NULL;
+}
+
 int tensum_file_format_writable(int index)
 {
     return index >= 0 && index < FORMAT_COUNT && formats[index]->write != NULL;

@@ -384,6 +384,8 @@ def contract_arrays():
         assert found["value"] == expected and found["dtype"] == "i64"
         found = answer("contract", folder / "n.json", "--inputs", folder / "in", "--semiring", "max_plus", "--dtype", "f32")
         assert found["value"] == [max(a[i * 3 + x] + b[x * 4 + j] for x in range(3)) for i in range(2) for j in range(4)]
+        assert answer("contract", "ab,bc->ca", "--inputs", folder / "in")["value"] == [expected[i * 4 + j] for j in range(4) for i in range(2)]
+        fails(2, ["operand"], "contract", "ab,bc,cd->ad", "--inputs", folder / "in")
         # gradients of the sum of all elements under a cotangent g: g b^T and a^T g
         g = [rng.randint(-3, 3) for _ in range(8)]
         (folder / "g.npy").write_bytes(npy((2, 4), g))
@@ -408,6 +410,7 @@ def contract_arrays():
         fails(3, ["t11.npy", "found 7 bytes"], "contract", folder / "n.json", "--inputs", folder / "in")
         fails(2, [".npz"], "grad", folder / "n.json", "--fill", "1", "-o", folder / "x.npy")
     fails(2, ["--inputs FILE or --fill X"], "contract", DATA / "network_small.json")
+    fails(2, ["needs --inputs"], "contract", "ij,jk", "--fill", "1")
     fails(2, ["exclude"], "contract", DATA / "network_small.json", "--fill", "1", "--inputs", "x")
 
 
