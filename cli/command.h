@@ -78,6 +78,9 @@ void catch_interrupts(void);
 double seconds_now(void);
 void *allocate_or_exit(size_t count, size_t bytes);
 
+/* Search for an order whose plan fits into the memory limit, for as long as there is something to slice. */
+tensum_status search_plan(const shared_options *shared, tensum_network *network, tensum_context *context,
+                          const tensum_plan_options *plan_options, tensum_plan **plan, double *seconds);
 /* Find or read the order of a network: tree given in a file, by method, or by default the file's own.
  * *seconds is the time of the search. */
 tensum_status find_order(const shared_options *shared, tensum_network *network, tensum_tree *file_tree,

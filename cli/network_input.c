@@ -149,6 +149,12 @@ tensum_status make_plan(network_input *input, const shared_options *shared, unsi
         options.memory_modes = modes;
         status = tensum_plan_create(input->network, tree, &options, plan);
     }
+    if (status == TENSUM_STATUS_MEMORY_LIMIT && shared->memory_limit != 0 && *order_seconds > 0) {
+        tensum_tree_release(tree);
+        tree = NULL;
+        status = search_plan(shared, input->network, input->context, &options, plan, order_seconds);
+        tree = status == TENSUM_OK ? tensum_tree_retain(tensum_plan_tree(*plan)) : NULL;
+    }
     if (status == TENSUM_OK && shared->save_order != NULL) {
         status = tensum_file_write(shared->save_order, NULL, input->network, tree, input->file);
     }

@@ -187,3 +187,15 @@ tensum_status find_order(const shared_options *shared, tensum_network *network, 
     end_progress();
     return status;
 }
+
+tensum_status search_plan(const shared_options *shared, tensum_network *network, tensum_context *context,
+                          const tensum_plan_options *plan_options, tensum_plan **plan, double *seconds)
+{
+    tensum_order_options options = TENSUM_ORDER_OPTIONS_INIT;
+    fill_order_options(shared, &options);
+    double start = seconds_now();
+    tensum_status status = tensum_plan_search(network, &options, plan_options, context, plan);
+    *seconds = seconds_now() - start;
+    end_progress();
+    return status;
+}

@@ -331,6 +331,12 @@ typedef struct tensum_plan_options {
 /** Steps, layouts, memory and slices for one tree. INVALID_PATH if the tree's leaves are not the operands. */
 TENSUM_API tensum_status tensum_plan_create(tensum_network *network, tensum_tree *tree,
                                             const tensum_plan_options *options, tensum_plan **plan);
+/** Search for an order and plan it, again with a tighter budget for as long as the plan does not fit into
+ *  plan_options->memory_limit bytes in the modes asked for; MEMORY_LIMIT says what the best order needs.
+ *  `order_options` may be NULL; their memory_limit and element_bytes are set here. Thread-safe. */
+TENSUM_API tensum_status tensum_plan_search(tensum_network *network, const tensum_order_options *order_options,
+                                            const tensum_plan_options *plan_options, tensum_context *context,
+                                            tensum_plan **plan);
 /** Add a reference; returns its argument. Thread-safe. */
 TENSUM_API tensum_plan *tensum_plan_retain(tensum_plan *plan);
 /** Drop a reference; the last frees the object. NULL is accepted. Thread-safe. */

@@ -25,29 +25,26 @@ tensum_status tensum_problem_plan(tensum_problem *problem, const tensum_solve_op
     if (problem == NULL || plan == NULL) {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "problem or plan is NULL");
     }
-    size_t bytes = tensum_dtype_bytes(problem->dtype);
-    if (tree == NULL) {
-        tensum_order_options order = TENSUM_ORDER_OPTIONS_INIT;
-        if (options.order != NULL) {
-            memcpy(&order, options.order, options.order->size < sizeof order ? options.order->size : sizeof order);
-        }
-        order.element_bytes = bytes;
-        if (options.memory_limit != 0) {
-            order.memory_limit = (double)options.memory_limit / (double)bytes;
-        }
-        if (order.progress == NULL) {
-            order.progress = options.progress;
-            order.progress_user = options.progress_user;
-        }
-        TRY(tensum_order(problem->network, &order, options.context, &tree));
-        seconds = ts_seconds() - start;
-    }
     plan_options.semiring = problem->semiring;
     plan_options.dtype = problem->dtype;
     plan_options.modulus = problem->modulus;
     plan_options.memory_limit = options.memory_limit;
     plan_options.memory_modes = problem->modes;
-    TRY(tensum_plan_create(problem->network, tree, &plan_options, plan));
+    if (tree != NULL) {
+        TRY(tensum_plan_create(problem->network, tree, &plan_options, plan));
+    } else {
+        tensum_order_options order = TENSUM_ORDER_OPTIONS_INIT;
+        if (options.order != NULL) {
+            memcpy(&order, options.order, options.order->size < sizeof order ? options.order->size : sizeof order);
+            order.size = sizeof order;
+        }
+        if (order.progress == NULL) {
+            order.progress = options.progress;
+            order.progress_user = options.progress_user;
+        }
+        TRY(tensum_plan_search(problem->network, &order, &plan_options, options.context, plan));
+        seconds = ts_seconds() - start;
+    }
     if (order_seconds != NULL) {
         *order_seconds = seconds;
     }
