@@ -139,17 +139,19 @@ tensum_status make_plan(network_input *input, const shared_options *shared, unsi
 {
     tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
     tensum_tree *tree = NULL;
+    options.semiring = input->semiring;
+    options.dtype = input->dtype;
+    options.modulus = input->semiring == TENSUM_SUM_PRODUCT_MOD ? 2147483647 : 0; /* the prime 2^31 - 1 */
+    options.memory_limit = shared->memory_limit;
+    options.memory_modes = modes;
     tensum_status status = find_order(shared, input->network, tensum_file_tree(input->file), input->context,
                                       tensum_dtype_bytes(input->dtype), &tree, order_seconds);
-    if (status == TENSUM_OK) {
-        options.semiring = input->semiring;
-        options.dtype = input->dtype;
-        options.modulus = input->semiring == TENSUM_SUM_PRODUCT_MOD ? 2147483647 : 0; /* the prime 2^31 - 1 */
-        options.memory_limit = shared->memory_limit;
-        options.memory_modes = modes;
+    bool planned = status == TENSUM_OK;
+    if (planned) {
         status = tensum_plan_create(input->network, tree, &options, plan);
     }
-    if (status == TENSUM_STATUS_MEMORY_LIMIT && shared->memory_limit != 0 && *order_seconds > 0) {
+    bool searched = *order_seconds > 0;
+    if (planned && searched && status == TENSUM_STATUS_MEMORY_LIMIT) {
         tensum_tree_release(tree);
         tree = NULL;
         status = search_plan(shared, input->network, input->context, &options, plan, order_seconds);
