@@ -30,6 +30,9 @@ static tensum_status take_memory(tensum_workspace *workspace, const tensum_works
         workspace->owned = status == TENSUM_OK;
         return status;
     }
+    if (options->allocator->alloc == NULL || options->allocator->free == NULL) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "workspace allocator: alloc or free is NULL");
+    }
     workspace->allocator = *options->allocator;
     workspace->memory = workspace->allocator.alloc(workspace->allocator.user, bytes, 128, workspace->stream);
     if (workspace->memory == NULL) {

@@ -194,6 +194,90 @@ static void einsum(void **state)
     }
 }
 
+/* ---- memory of the caller ---- */
+
+typedef struct ledger {
+    int allocations, releases, refuse;
+    size_t bytes;
+    void *last;
+} ledger;
+
+static void *lend(void *user, size_t bytes, size_t alignment, void *stream)
+{
+    ledger *book = user;
+    assert_null(stream);
+    assert_true(alignment >= 1 && (alignment & (alignment - 1)) == 0);
+    if (book->refuse) {
+        return NULL;
+    }
+    book->allocations++;
+    book->bytes = bytes;
+    book->last = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    memset(book->last, 0xEE, bytes);
+    return book->last;
+}
+
+static void take_back(void *user, void *pointer, size_t bytes, void *stream)
+{
+    ledger *book = user;
+    assert_null(stream);
+    assert_true(pointer == book->last && bytes == book->bytes);
+    book->releases++;
+    free(pointer);
+}
+
+static void allocator_of_the_caller(void **state)
+{
+    (void)state;
+    const double a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8};
+    FOR_EACH_DEVICE (device) {
+        double got[4], da[4];
+        const tensum_tensor inputs[] = {TENSOR(TENSUM_F64, a, 2, 2), TENSOR(TENSUM_F64, b, 2, 2), TENSOR(TENSUM_F64, a, 2, 2)}, out = TENSOR(TENSUM_F64, got, 2, 2);
+        tensum_tensor gradients[] = {TENSOR(TENSUM_F64, da, 2, 2), inputs[1], inputs[2]};
+        gradients[1].data = gradients[2].data = NULL;
+        contraction job = {.expression = "ij,jk,kl->il", .semiring = TENSUM_SUM_PRODUCT, .dtype = TENSUM_F64, .operands = inputs, .operand_count = 3, .output = &out, .gradients = gradients};
+        prepared made;
+        tensum_run_arguments arguments;
+        tensum_workspace_options options = TENSUM_WORKSPACE_OPTIONS_INIT;
+        ledger book = {0, 0, 0, 0, NULL};
+        const tensum_allocator allocator = {lend, take_back, &book};
+        assert_int_equal(job_prepare(&job, device, &made), TENSUM_OK);
+        tensum_workspace_release(made.workspace);
+        made.workspace = NULL;
+        options.allocator = &allocator;
+        book.refuse = 1;
+        long live = ts_test_live_allocations();
+        assert_int_equal(tensum_workspace_create(made.program, &options, &made.workspace), TENSUM_STATUS_OUT_OF_MEMORY);
+        assert_null(made.workspace);
+        assert_int_equal(ts_test_live_allocations(), live);
+        book.refuse = 0;
+        assert_int_equal(tensum_workspace_create(made.program, &options, &made.workspace), TENSUM_OK);
+        assert_int_equal(book.allocations, 1);
+        assert_true(book.bytes >= tensum_program_workspace_bytes(made.program));
+        job_arguments(&job, &arguments);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(tensum_run(made.program, made.workspace, &arguments), TENSUM_OK);
+            ASSERT_F64(got, {85, 126, 193, 286}); /* [[19 22] [43 50]] times a */
+            ASSERT_F64(da, {57, 77, 57, 77});     /* row sums of [[23 34] [31 46]] */
+        }
+        assert_int_equal(book.allocations, 1);
+        prepared_release(&made);
+        assert_int_equal(book.releases, 1);
+        /* memory that is not aligned is refused, as is half an allocator */
+        assert_int_equal(job_prepare(&job, device, &made), TENSUM_OK);
+        tensum_workspace_release(made.workspace);
+        made.workspace = NULL;
+        options.allocator = NULL;
+        options.memory = (void *)((uintptr_t)1 << 20 | 8);
+        assert_int_equal(tensum_workspace_create(made.program, &options, &made.workspace), TENSUM_STATUS_INVALID_ARGUMENT);
+        const tensum_allocator half = {lend, NULL, &book};
+        options.memory = NULL;
+        options.allocator = &half;
+        assert_int_equal(tensum_workspace_create(made.program, &options, &made.workspace), TENSUM_STATUS_INVALID_ARGUMENT);
+        prepared_release(&made);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +285,7 @@ int main(void)
         cmocka_unit_test(gradients_and_decodes),
         cmocka_unit_test(threads),
         cmocka_unit_test(einsum),
+        cmocka_unit_test(allocator_of_the_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
