@@ -20,7 +20,7 @@ typedef enum route {
 typedef struct adjoint_job {
     tensum_dtype dtype;
     route route;
-    bool attained_by_smaller, tie_here, accumulate, other_ready;
+    bool attained_by_smaller, tie_here, accumulate, other_ready, products;
     uint8_t winner_bytes;
     const void *data_here, *data_other, *c, *winners, *g;
     void *d;
@@ -165,8 +165,8 @@ static void adjoint_rows(void *argument, int64_t index, int32_t worker)
     }
 }
 
-/* log_sum_exp: every term has its share exp(a + b - c) of the cotangent. */
-static void softmax_rows(void *argument, int64_t index, int32_t worker)
+/* Every term has its share of the cotangent: log_sum_exp exp(a + b - c), sum_product (16-bit floats) the other factor. */
+static void shared_rows(void *argument, int64_t index, int32_t worker)
 {
     const adjoint_job *job = argument;
     const bool narrow = tensum_dtype_bytes(tensum_dtype_gradient(job->dtype)) == 4;
@@ -201,14 +201,14 @@ static void softmax_rows(void *argument, int64_t index, int32_t worker)
                 const double c = number(job->dtype, job->c, batch[1] + other_c[r]);
                 const int64_t at_g = batch[2] + other_g[r];
                 const double g = narrow ? ((const float *)job->g)[at_g] : ((const double *)job->g)[at_g];
-                if (c == -TS_INFINITY_F64) {
+                if (!job->products && c == -TS_INFINITY_F64) {
                     continue; /* no term has a share of nothing */
                 }
                 for (int64_t s = 0; s < job->sum; s++) {
                     const double a = number(job->dtype, job->data_here, batch[0] + sum_here[s]);
                     const double b = number(job->dtype, job->data_other, batch[4] + other_data[r] + sum_other[s]);
                     const double x = a + b - c;
-                    sums[s] += x != x ? x : g * ts_exp_f64(x);
+                    sums[s] += job->products ? g * b : x != x ? x : g * ts_exp_f64(x);
                 }
             }
         }
@@ -256,7 +256,11 @@ tensum_status ts_cpu_adjoint(const ts_adjoint_spec *spec, const void *a, const v
         job.route = ROUTE_ATTAINING;
         job.attained_by_smaller = spec->algebra.semiring == TENSUM_MAX_MIN;
         break;
-    case TENSUM_LOG_SUM_EXP: task = softmax_rows; break;
+    case TENSUM_LOG_SUM_EXP: task = shared_rows; break;
+    case TENSUM_SUM_PRODUCT:
+        job.products = true;
+        task = shared_rows;
+        break;
     default:
         return ts_fail(TENSUM_STATUS_UNSUPPORTED, "%s has no adjoint step on the CPU",
                        tensum_semiring_name(spec->algebra.semiring));
@@ -294,6 +298,44 @@ static double share(const reduce_adjoint_job *job, int64_t s, int64_t at_a, int6
         return c == -TS_INFINITY_F64 ? 0.0 : x != x ? x : g * ts_exp_f64(x);
     }
     return g;
+}
+
+/* Complex cotangents, which sum_product alone has: every element of a row gets the same sum. */
+static void complex_reduce_adjoint_row(void *argument, int64_t row, int32_t worker)
+{
+    const reduce_adjoint_job *job = argument;
+    const ts_reduce_adjoint_spec *spec = job->spec;
+    const bool narrow = spec->algebra.dtype == TENSUM_C64;
+    const ts_mode *sum_modes = spec->modes + spec->kept_count;
+    int64_t at_g, at_d, offsets[ADJOINT_BLOCK];
+    ts_c128 total = {0, 0};
+    (void)worker;
+    ts_cpu_offsets(job->own, job->own_count, TS_TENSOR_G, row, 1, &at_g);
+    ts_cpu_offsets(job->own, job->own_count, TS_TENSOR_D, row, 1, &at_d);
+    for (int64_t start = 0; start < job->broadcast_size; start += ADJOINT_BLOCK) {
+        const int64_t count = ts_min64(ADJOINT_BLOCK, job->broadcast_size - start);
+        ts_cpu_offsets(job->broadcast, job->broadcast_count, TS_TENSOR_G, start, count, offsets);
+        for (int64_t r = 0; r < count; r++) {
+            const int64_t at = at_g + offsets[r];
+            total.re += narrow ? (double)((const ts_c64 *)job->g)[at].re : ((const ts_c128 *)job->g)[at].re;
+            total.im += narrow ? (double)((const ts_c64 *)job->g)[at].im : ((const ts_c128 *)job->g)[at].im;
+        }
+    }
+    for (int64_t start = 0; start < spec->sum; start += ADJOINT_BLOCK) {
+        const int64_t count = ts_min64(ADJOINT_BLOCK, spec->sum - start);
+        ts_cpu_offsets(sum_modes, spec->sum_count, TS_TENSOR_D, start, count, offsets);
+        for (int64_t s = 0; s < count; s++) {
+            if (narrow) {
+                ts_c64 *d = (ts_c64 *)job->d + at_d + offsets[s];
+                d->re = (spec->accumulate ? d->re : 0.0f) + (float)total.re;
+                d->im = (spec->accumulate ? d->im : 0.0f) + (float)total.im;
+            } else {
+                ts_c128 *d = (ts_c128 *)job->d + at_d + offsets[s];
+                d->re = (spec->accumulate ? d->re : 0.0) + total.re;
+                d->im = (spec->accumulate ? d->im : 0.0) + total.im;
+            }
+        }
+    }
 }
 
 static void reduce_adjoint_row(void *argument, int64_t row, int32_t worker)
@@ -377,6 +419,7 @@ tensum_status ts_cpu_reduce_adjoint(const ts_reduce_adjoint_spec *spec, const vo
         }
     }
     job.levels = tree_levels(job.broadcast_size);
-    ts_pool_run(run->pool, job.own_size, reduce_adjoint_row, &job);
+    const bool complex = spec->algebra.dtype == TENSUM_C64 || spec->algebra.dtype == TENSUM_C128;
+    ts_pool_run(run->pool, job.own_size, complex ? complex_reduce_adjoint_row : reduce_adjoint_row, &job);
     return TENSUM_OK;
 }

@@ -60,8 +60,8 @@ static int64_t smallest_stride(const ts_mode *modes, int32_t count)
     return smallest;
 }
 
-/* Columns run along vectors: the side along which the result is contiguous, unless that wastes much of the tiles. */
-static void choose_sides(contract_job *job, const void *a, const void *b)
+/* columns: 0 for side a, 1 for side b. */
+static void set_sides(contract_job *job, const void *a, const void *b, int columns)
 {
     const ts_contract_spec *spec = job->spec;
     const ts_mode *left = spec->modes + spec->batch_count, *right = left + spec->left_count;
@@ -69,20 +69,28 @@ static void choose_sides(contract_job *job, const void *a, const void *b)
         {a, TS_TENSOR_A, left, spec->left_count, spec->left, spec->conjugate_a},
         {b, TS_TENSOR_B, right, spec->right_count, spec->right, spec->conjugate_b},
     };
-    const int64_t tile_rows = job->kernel->rows, tile_columns = job->kernel->columns;
-    double waste[2];
-    for (int i = 0; i < 2; i++) { /* i: which side is columns */
-        waste[i] = (double)(divide_up(sides[1 - i].size, tile_rows) * tile_rows) *
-                   (double)(divide_up(sides[i].size, tile_columns) * tile_columns);
-    }
-    const bool right_contiguous =
-        smallest_stride(right, spec->right_count) <= smallest_stride(left, spec->left_count);
-    const int preferred = right_contiguous ? 1 : 0;
-    const int columns = waste[preferred] <= 1.25 * waste[1 - preferred] ? preferred : 1 - preferred;
     job->rows = sides[1 - columns];
     job->columns = sides[columns];
     job->batch_modes = spec->modes;
     job->sum_modes = right + spec->right_count;
+}
+
+/* Columns run along vectors: the side along which the result is contiguous, unless that wastes much of the tiles. */
+static void choose_sides(contract_job *job, const void *a, const void *b)
+{
+    const ts_contract_spec *spec = job->spec;
+    const ts_mode *left = spec->modes + spec->batch_count, *right = left + spec->left_count;
+    const int64_t sizes[2] = {spec->left, spec->right};
+    const int64_t tile_rows = job->kernel->rows, tile_columns = job->kernel->columns;
+    double waste[2];
+    for (int i = 0; i < 2; i++) { /* i: which side is columns */
+        waste[i] = (double)(divide_up(sizes[1 - i], tile_rows) * tile_rows) *
+                   (double)(divide_up(sizes[i], tile_columns) * tile_columns);
+    }
+    const bool right_contiguous =
+        smallest_stride(right, spec->right_count) <= smallest_stride(left, spec->left_count);
+    const int preferred = right_contiguous ? 1 : 0;
+    set_sides(job, a, b, waste[preferred] <= 1.25 * waste[1 - preferred] ? preferred : 1 - preferred);
 }
 
 static void lay_out(contract_job *job, int64_t threads)
@@ -235,14 +243,17 @@ size_t ts_cpu_contract_scratch(const ts_contract_spec *spec, int32_t threads)
     if (spec->batch == 0 || spec->left == 0 || spec->right == 0 || spec->sum == 0 || is_direct(spec)) {
         return 0;
     }
-    /* The layout depends on the number of workers; take the largest of those that may run. */
+    /* The layout depends on the number of workers, and on which side the strides of a run make columns; take the largest
+     * of what may run. */
     size_t bytes = 0;
     for (int32_t workers = 1; workers <= threads; workers = workers < threads && 2 * workers > threads ? threads : 2 * workers) {
         contract_job job = {.spec = spec, .kernel = ts_cpu_kernel_find(spec->algebra.semiring, spec->algebra.dtype)};
-        choose_sides(&job, NULL, NULL);
-        lay_out(&job, workers);
-        const size_t need = job.shared_bytes + (size_t)workers * job.worker_bytes;
-        bytes = need > bytes ? need : bytes;
+        for (int columns = 0; columns < 2; columns++) {
+            set_sides(&job, NULL, NULL, columns);
+            lay_out(&job, workers);
+            const size_t need = job.shared_bytes + (size_t)workers * job.worker_bytes;
+            bytes = need > bytes ? need : bytes;
+        }
     }
     return bytes;
 }

@@ -144,8 +144,11 @@ static double factor(tensum_semiring semiring, double x, double y, bool tie_here
     }
 }
 
-/* Weight of one term of a log-sum-exp: exp(term - total), 0 where the total is 0 of the semiring. */
-static double weight(double term, double total) { return total == -TS_INFINITY_F64 ? 0 : exp(term - total); }
+/* The share of one term of a log-sum-exp: g exp(term - total), 0 whatever g where the total is 0 of the semiring. */
+static double weighted(double g, double term, double total)
+{
+    return total == -TS_INFINITY_F64 ? 0 : g * exp(term - total);
+}
 
 static tensum_status adjoint(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c,
                              const void *winners, const void *g, void *d, const ts_run *run)
@@ -178,7 +181,7 @@ static tensum_status adjoint(const ts_adjoint_spec *spec, const void *a, const v
                     double y = pair->real(at(first ? b : a, first ? s.b : s.a, bytes));
                     double share = 0;
                     if (spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
-                        share = get_real(g, q.g, real) * weight(x + y, pair->real(at(c, q.c, bytes)));
+                        share = weighted(get_real(g, q.g, real), x + y, pair->real(at(c, q.c, bytes)));
                     } else if (spec->algebra.semiring == TENSUM_SUM_PRODUCT) {
                         share = get_real(g, q.g, real) * y;
                     } else if (winners == NULL ? k == 0 : get_winner(winners, q.w, spec->winner_bytes) == k) {
@@ -253,7 +256,7 @@ static tensum_status reduce_adjoint(const ts_reduce_adjoint_spec *spec, const vo
                     share = 0;
                 }
                 if (spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
-                    share *= weight(pair->real(at(a, s.a, bytes)), pair->real(at(c, q.c, bytes)));
+                    share = weighted(share, pair->real(at(a, s.a, bytes)), pair->real(at(c, q.c, bytes)));
                 }
                 ts_tree_feed(&total, real == TENSUM_F32 ? (double)(float)share : share);
             }
