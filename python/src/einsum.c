@@ -227,9 +227,7 @@ static PyObject *torch_run(ts_program *program, tensum_run_arguments *run)
                             program->output_extents, managed->tensor.strides, program->device};
     run->output = &output;
     run->stream = stream;
-    Py_INCREF((PyObject *)program); /* another thread may replace the entry while the GIL is away */
     tensum_status status = ts_program_run(program, run, NULL, torch_table);
-    Py_DECREF((PyObject *)program);
     if (status != TENSUM_OK) {
         managed->deleter(managed);
         return ts_raise(status);
@@ -255,9 +253,7 @@ static PyObject *numpy_run(ts_program *program, PyObject *empty_arguments, tensu
         return NULL;
     }
     run->output = &view.tensor;
-    Py_INCREF((PyObject *)program);
     tensum_status status = ts_program_run(program, run, NULL, NULL);
-    Py_DECREF((PyObject *)program);
     ts_view_close(&view);
     if (status != TENSUM_OK) {
         Py_DECREF(result);
@@ -394,8 +390,14 @@ PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
         } else {
             tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
             run.inputs = tensors;
-            result = library == LIBRARY_NUMPY ? numpy_run(slot->program, slot->empty_arguments, &run, out)
-                                              : torch_run(slot->program, &run);
+            /* A collection of garbage, or another thread while the GIL is away, may replace the entry. */
+            ts_program *program = slot->program;
+            PyObject *empty = slot->empty_arguments;
+            Py_INCREF((PyObject *)program);
+            Py_XINCREF(empty);
+            result = library == LIBRARY_NUMPY ? numpy_run(program, empty, &run, out) : torch_run(program, &run);
+            Py_DECREF((PyObject *)program);
+            Py_XDECREF(empty);
         }
     }
     close_operands(views, opened);

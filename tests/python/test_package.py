@@ -42,6 +42,16 @@ def test_the_pages_examples(page, monkeypatch):
     assert found.attempted > 0 and found.failed == 0
 
 
+def test_the_notebook_runs():
+    cells = json.loads((ROOT / "examples" / "semirings.ipynb").read_text())["cells"]
+    codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert len(codes) > 5
+    names = {}
+    for number, code in enumerate(codes):
+        exec(compile(code, f"cell {number}", "exec"), names)
+    assert "<svg" in names["best"]._repr_html_()
+
+
 def test_what_is_known():
     assert "max_plus" in tensum.semirings() and "f32" in tensum.dtypes() and tensum.methods()
     assert tensum.supports("max_plus", np.float32) == {"value", "winners", "gradient", "decode"}
