@@ -137,18 +137,21 @@ typedef struct ts_cuda_contract {
  * of a is read once and every element of c written once, both along memory, through a tile in shared memory: a tile has
  * some positions of the kept modes and all of the sum. Made by ts_cuda_stream_plan.
  *
- * An element of the tile lies in shared memory at its number in load order (ascending a strides); a result's elements lie
- * at `q` + those of the sum's terms. At most two modes (partial 1, 2) are cut into tiles that need not divide them. */
+ * An element of the tile lies in shared memory at the sum of its positions times the modes' `q`, which are padded against
+ * bank conflicts. At most two modes (partial 1, 2) are cut into tiles that need not divide them. A thread has the same
+ * elements and results of every tile, so it computes their places once. */
 #define TS_CUDA_STREAM_LOAD 20
 #define TS_CUDA_STREAM_STORE 20
 #define TS_CUDA_STREAM_SUM 8
 #define TS_CUDA_STREAM_OUTER 32
 #define TS_CUDA_STREAM_THREADS 256
-typedef struct ts_cuda_stream_load {
+#define TS_CUDA_STREAM_SHARE 8 /* most elements and results of a thread */
+typedef struct ts_cuda_stream_load { /* ascending a strides */
     int32_t extent, partial; /* within the tile; partial: 0, 1 or 2 */
+    int32_t q, pad;
     int64_t a;
 } ts_cuda_stream_load;
-typedef struct ts_cuda_stream_store {
+typedef struct ts_cuda_stream_store { /* ascending c strides */
     int32_t extent, partial;
     int32_t q, row; /* steps in the tile, and in the rows of b */
     int64_t b, c;
@@ -170,23 +173,20 @@ typedef struct ts_cuda_stream {
     int64_t partial_extent[2]; /* of the whole mode */
     int32_t partial_tile[2];
     int32_t load_count, store_count, sum_count, outer_count;
-    int32_t load_low, load_high; /* elements = low * high: tables for the first modes and for the rest */
-    int32_t store_low, store_high;
+    int32_t elements, results, slots; /* of a tile; slots: shared memory that its elements spread over */
     int32_t terms, rows; /* of the sum; rows of b (0: there is no b) */
-    int32_t conjugate_a, conjugate_b, wide, b_moves; /* b_moves: b differs from tile to tile */
+    int32_t conjugate_a, conjugate_b, wide, b_moves, pad; /* b_moves: b differs from tile to tile */
     ts_cuda_stream_load load[TS_CUDA_STREAM_LOAD];
     ts_cuda_stream_store store[TS_CUDA_STREAM_STORE];
     ts_cuda_stream_sum sum[TS_CUDA_STREAM_SUM];
     ts_cuda_stream_outer outer[TS_CUDA_STREAM_OUTER];
 } ts_cuda_stream;
 
-/* Dynamic shared bytes: the tile with one element of padding in 32, the tables, b. */
+/* Dynamic shared bytes: bases of 64 tiles, tables of the sum and of b, b, the tile. */
 TS_CUDA_SHARED uint32_t ts_cuda_stream_shared(const ts_cuda_stream *p, uint32_t bytes)
 {
-    uint32_t elements = (uint32_t)(p->load_low * p->load_high);
-    uint32_t tables = (uint32_t)(p->load_low + p->load_high) * 12u + (uint32_t)(p->store_low + p->store_high) * 24u +
-                      (uint32_t)p->terms * 16u + (uint32_t)p->rows * 8u;
-    return (elements + elements / 32u + 1u + (uint32_t)(p->rows * p->terms)) * bytes + tables + 64u;
+    return 64u * 32u + (uint32_t)p->terms * 16u + (uint32_t)p->rows * 8u + 16u +
+           (uint32_t)(p->slots + p->rows * p->terms) * bytes;
 }
 
 /* c[result] = finish((+) over splits, ascending, of partial[split * results + result]); modes: the results in

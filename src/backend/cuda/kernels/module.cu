@@ -31,7 +31,7 @@
     TS_TILED(d, contract_generic, GENERIC, 1, 0, 16, 16, 16, 1, 1, 256, 3, 2)                                                 \
     TS_TILED(d, contract_small, SMALL, ts_pack_of<pair_##d>::pack, 0, 32, 64, 16, 4, 4, 128, 3, TS_BLOCKS_SMALL(d))                            \
     TS_KERNEL(TS_NAME(d, contract_skinny), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, false>(p); }              \
-    TS_KERNEL(TS_NAME(d, stream), ts_cuda_stream, TS_CUDA_STREAM_THREADS) { ts_stream<ts_stream_sum<pair_##d>>(p); }       \
+    TS_KERNEL_BLOCKS(TS_NAME(d, stream), ts_cuda_stream, TS_CUDA_STREAM_THREADS, 3) { ts_stream<ts_stream_sum<pair_##d>>(p); } \
     TS_KERNEL(TS_NAME(d, contract_row), ts_cuda_contract, 256) { ts_contract_row<pair_##d, false>(p); }                    \
     TS_KERNEL(TS_NAME(d, reduce), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d>(p); }                        \
     TS_KERNEL(TS_NAME(d, reduce_row), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_row<pair_##d>(p); }                     \

@@ -4,110 +4,176 @@
 
 #include "direct.h"
 
-/* What becomes of the elements of a result. */
+/* What becomes of the elements of results: a thread has SHARE of them, `here` tells which it really has. */
 template <typename P> struct ts_stream_sum {
     typedef typename P::storage storage;
-    TS_DEVICE void put(const ts_cuda_stream &p, storage *c, const storage *tile, int32_t q, const int32_t *term_q,
-                       const storage *row, bool accumulate, const ts_context &context)
+    TS_DEVICE void put(const ts_cuda_stream &p, storage *c, const int32_t *c_at, uint32_t here, const storage *tile,
+                       const int32_t *q, const int32_t *term_q, const storage *rows, const int32_t *row, bool accumulate,
+                       const ts_context &context)
     {
-        ts_running<P> sum;
-        ts_running<P>::start(sum);
-        if (row != nullptr) {
-            for (int32_t i = 0; i < p.terms; i++) {
-                int32_t at = q + term_q[i];
-                ts_running<P>::pair(sum, ts_conjugated(P::load(tile[at + at / 32]), p.conjugate_a),
-                                    ts_conjugated(P::load(row[i]), p.conjugate_b), context);
-            }
-        } else {
-            for (int32_t i = 0; i < p.terms; i++) {
-                int32_t at = q + term_q[i];
-                ts_running<P>::term(sum, P::load(tile[at + at / 32]), context);
+        ts_running<P> sum[TS_CUDA_STREAM_SHARE];
+#pragma unroll
+        for (int u = 0; u < TS_CUDA_STREAM_SHARE; u++) {
+            ts_running<P>::start(sum[u]);
+        }
+#pragma unroll 1
+        for (int32_t i = 0; i < p.terms; i++) {
+            const storage *term = tile + term_q[i];
+            if (p.rows > 0) {
+#pragma unroll
+                for (int u = 0; u < TS_CUDA_STREAM_SHARE; u++) {
+                    ts_running<P>::pair(sum[u], ts_conjugated(P::load(term[q[u]]), p.conjugate_a),
+                                        ts_conjugated(P::load(rows[row[u] + i]), p.conjugate_b), context);
+                }
+            } else {
+#pragma unroll
+                for (int u = 0; u < TS_CUDA_STREAM_SHARE; u++) {
+                    ts_running<P>::term(sum[u], P::load(term[q[u]]), context);
+                }
             }
         }
-        ts_put<P>(c, ts_running<P>::result(sum, context), accumulate, context);
+#pragma unroll
+        for (int u = 0; u < TS_CUDA_STREAM_SHARE; u++) {
+            if ((here >> u & 1u) != 0) {
+                ts_put<P>(c + c_at[u], ts_running<P>::result(sum[u], context), accumulate, context);
+            }
+        }
     }
 };
 /* Bits are moved. */
 template <typename T> struct ts_stream_move {
     typedef T storage;
-    TS_DEVICE void put(const ts_cuda_stream &, storage *c, const storage *tile, int32_t q, const int32_t *, const storage *,
-                       bool, const ts_context &)
+    TS_DEVICE void put(const ts_cuda_stream &, storage *c, const int32_t *c_at, uint32_t here, const storage *tile,
+                       const int32_t *q, const int32_t *, const storage *, const int32_t *, bool, const ts_context &)
     {
-        *c = tile[q + q / 32];
+        T value[TS_CUDA_STREAM_SHARE];
+#pragma unroll
+        for (int u = 0; u < TS_CUDA_STREAM_SHARE; u++) {
+            value[u] = tile[q[u]];
+        }
+#pragma unroll
+        for (int u = 0; u < TS_CUDA_STREAM_SHARE; u++) {
+            if ((here >> u & 1u) != 0) {
+                c[c_at[u]] = value[u];
+            }
+        }
     }
 };
+
+/* Where a tile begins. place: of partial modes, how many positions there are, in 16 bits each. */
+struct ts_stream_base {
+    int64_t a, b, c;
+    uint32_t limits;
+    int32_t pad;
+};
+TS_DEVICE ts_stream_base ts_stream_base_of(const ts_cuda_stream &p, int64_t item)
+{
+    ts_stream_base base = {0, 0, 0, 0x7fff7fffu, 0};
+#pragma unroll 1
+    for (int32_t k = p.outer_count - 1; k >= 0; k--) {
+        const ts_cuda_stream_outer &outer = p.outer[k];
+        const int64_t next = p.wide ? ts_cuda_divide_wide(item, outer.extent)
+                                    : (int64_t)(((uint64_t)(uint32_t)item * outer.magic) >> outer.shift);
+        const int64_t position = item - next * outer.extent;
+        base.a += position * outer.a;
+        base.b += position * outer.b;
+        base.c += position * outer.c;
+        if (outer.partial != 0) {
+            const int32_t which = outer.partial - 1;
+            const int64_t left = p.partial_extent[which] - position * p.partial_tile[which];
+            if (left < p.partial_tile[which]) {
+                base.limits = which == 0 ? (base.limits & 0xffff0000u) | (uint32_t)left
+                                         : (base.limits & 0xffffu) | (uint32_t)left << 16;
+            }
+        }
+        item = next;
+    }
+    return base;
+}
+
+/* Which of a thread's elements (results) lie before the ends of partial modes. Only for tiles at an edge. */
+template <bool Results> TS_DEVICE uint32_t ts_stream_inside(const ts_cuda_stream &p, uint32_t limits, int32_t thread)
+{
+    uint32_t mask = 0;
+#pragma unroll 1
+    for (int u = 0; u < TS_CUDA_STREAM_SHARE; u++) {
+        int32_t rest = u * TS_CUDA_STREAM_THREADS + thread;
+        bool in = true;
+#pragma unroll 1
+        for (int32_t k = 0; k < (Results ? p.store_count : p.load_count); k++) {
+            const int32_t extent = Results ? p.store[k].extent : p.load[k].extent;
+            const int32_t partial = Results ? p.store[k].partial : p.load[k].partial;
+            const int32_t next = rest / extent, position = rest - next * extent;
+            in = in && (partial == 0 || position < (int32_t)(partial == 1 ? limits & 0xffffu : limits >> 16));
+            rest = next;
+        }
+        mask |= (in ? 1u : 0u) << u;
+    }
+    return mask;
+}
 
 template <typename Way> TS_DEVICE void ts_stream(const ts_cuda_stream &p)
 {
     typedef typename Way::storage storage;
-    const int32_t thread = ts_thread(), threads = TS_CUDA_STREAM_THREADS;
-    const int32_t elements = p.load_low * p.load_high, results = p.store_low * p.store_high;
+    const int SHARE = TS_CUDA_STREAM_SHARE, THREADS = TS_CUDA_STREAM_THREADS;
+    const int32_t thread = ts_thread();
     const bool accumulate = ts_switched_on(p.accumulate);
     const ts_context context = ts_make_context(p.modulus);
     const storage *a = reinterpret_cast<const storage *>(ts_address(p.a));
     const storage *b = p.rows > 0 ? reinterpret_cast<const storage *>(ts_address(p.b)) : nullptr;
     storage *c = reinterpret_cast<storage *>(ts_address(p.c));
-    /* Tables: 8-byte things first. Places along partial modes are two 16-bit numbers in a word. */
-    int64_t *load_a = reinterpret_cast<int64_t *>(ts_shared());                  /* low, high */
-    int64_t *store_c = load_a + p.load_low + p.load_high;                        /* low, high */
-    int64_t *term_b = store_c + p.store_low + p.store_high;
+    ts_stream_base *bases = reinterpret_cast<ts_stream_base *>(ts_shared()); /* of 64 tiles, by halves */
+    int64_t *term_b = reinterpret_cast<int64_t *>(bases + 64);
     int64_t *row_b = term_b + p.terms;
-    int32_t *load_place = reinterpret_cast<int32_t *>(row_b + p.rows);
-    int32_t *store_place = load_place + p.load_low + p.load_high;
-    int32_t *store_q = store_place + p.store_low + p.store_high;
-    int32_t *store_row = store_q + p.store_low + p.store_high;
-    int32_t *term_q = store_row + p.store_low + p.store_high;
-    storage *tile = reinterpret_cast<storage *>(
-        ts_shared() + (reinterpret_cast<unsigned char *>(term_q + p.terms) - ts_shared() + 15) / 16 * 16);
-    storage *rows = tile + elements + elements / 32 + 1;
+    int32_t *term_q = reinterpret_cast<int32_t *>(row_b + p.rows);
+    storage *tile = reinterpret_cast<storage *>(reinterpret_cast<unsigned char *>(bases) + 64 * 32 +
+                                                ((p.terms * 12 + p.rows * 8) + 15) / 16 * 16);
+    storage *rows = tile + p.slots;
+    const int64_t tiles = (p.tile_count - ts_block() + ts_blocks() - 1) / ts_blocks(); /* of this block */
 
-    for (int32_t part = 0; part < 2; part++) {
-        const int32_t count = part == 0 ? p.load_low : p.load_high, at = part == 0 ? 0 : p.load_low;
-        for (int32_t i = thread; i < count; i += threads) {
-            int64_t offset = 0;
-            int32_t place = 0, rest = part == 0 ? i : i * p.load_low;
-            for (int32_t k = 0; k < p.load_count; k++) {
-                const int32_t next = rest / p.load[k].extent, position = rest - next * p.load[k].extent;
-                offset += position * p.load[k].a;
-                place += p.load[k].partial == 1 ? position : p.load[k].partial == 2 ? position << 16 : 0;
-                rest = next;
-            }
-            load_a[at + i] = offset;
-            load_place[at + i] = place;
+    /* This thread's elements: a_at, where they go; its results: q, row, c_at. Places along partial modes: 16 bits each. */
+    int32_t a_at[SHARE], to[SHARE], c_at[SHARE], q[SHARE], row[SHARE];
+    uint32_t loads = 0, stores = 0;
+#pragma unroll
+    for (int u = 0; u < SHARE; u++) {
+        int32_t rest = u * THREADS + thread;
+        loads |= (rest < p.elements ? 1u : 0u) << u;
+        a_at[u] = 0;
+        to[u] = 0;
+#pragma unroll 1
+        for (int32_t k = 0; k < p.load_count; k++) {
+            const int32_t next = rest / p.load[k].extent, position = rest - next * p.load[k].extent;
+            a_at[u] += position * (int32_t)p.load[k].a;
+            to[u] += position * p.load[k].q;
+            rest = next;
+        }
+        rest = u * THREADS + thread;
+        stores |= (rest < p.results ? 1u : 0u) << u;
+        c_at[u] = 0;
+        q[u] = 0;
+        row[u] = 0;
+#pragma unroll 1
+        for (int32_t k = 0; k < p.store_count; k++) {
+            const int32_t next = rest / p.store[k].extent, position = rest - next * p.store[k].extent;
+            c_at[u] += position * (int32_t)p.store[k].c;
+            q[u] += position * p.store[k].q;
+            row[u] += position * p.store[k].row * p.terms;
+            rest = next;
         }
     }
-    for (int32_t part = 0; part < 2; part++) {
-        const int32_t count = part == 0 ? p.store_low : p.store_high, at = part == 0 ? 0 : p.store_low;
-        for (int32_t i = thread; i < count; i += threads) {
-            int64_t offset = 0;
-            int32_t place = 0, q = 0, row = 0, rest = part == 0 ? i : i * p.store_low;
-            for (int32_t k = 0; k < p.store_count; k++) {
-                const int32_t next = rest / p.store[k].extent, position = rest - next * p.store[k].extent;
-                offset += position * p.store[k].c;
-                place += p.store[k].partial == 1 ? position : p.store[k].partial == 2 ? position << 16 : 0;
-                q += position * p.store[k].q;
-                row += position * p.store[k].row;
-                rest = next;
-            }
-            store_c[at + i] = offset;
-            store_place[at + i] = place;
-            store_q[at + i] = q;
-            store_row[at + i] = row;
-        }
-    }
-    for (int32_t i = thread; i < p.terms; i += threads) {
+    for (int32_t i = thread; i < p.terms; i += THREADS) {
         int64_t b_offset = 0;
-        int32_t q = 0, rest = i;
+        int32_t at = 0, rest = i;
         for (int32_t k = p.sum_count - 1; k >= 0; k--) {
             const int32_t next = rest / p.sum[k].extent, position = rest - next * p.sum[k].extent;
-            q += position * p.sum[k].q;
+            at += position * p.sum[k].q;
             b_offset += position * p.sum[k].b;
             rest = next;
         }
-        term_q[i] = q;
+        term_q[i] = at;
         term_b[i] = b_offset;
     }
-    for (int32_t i = thread; i < p.rows; i += threads) {
+    for (int32_t i = thread; i < p.rows; i += THREADS) {
         int64_t b_offset = 0;
         for (int32_t k = 0; k < p.store_count; k++) {
             if (p.store[k].row != 0) { /* rows are numbered by mixed radix, the extents from the first such mode up */
@@ -116,76 +182,49 @@ template <typename Way> TS_DEVICE void ts_stream(const ts_cuda_stream &p)
         }
         row_b[i] = b_offset;
     }
-    /* How a thread's place moves on by `threads` elements or results. */
-    const int32_t load_step_high = threads / p.load_low, load_step_low = threads - load_step_high * p.load_low;
-    const int32_t store_step_high = threads / p.store_low, store_step_low = threads - store_step_high * p.store_low;
-    bool b_there = false;
+    if (thread < 32 && thread < tiles) {
+        bases[thread] = ts_stream_base_of(p, ts_block() + thread * ts_blocks());
+    }
     ts_sync();
 
-    for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
-        int64_t a_base = 0, b_base = 0, c_base = 0, rest = item;
-        int32_t limits[2] = {INT32_MAX, INT32_MAX};
-        for (int32_t k = p.outer_count - 1; k >= 0; k--) {
-            const ts_cuda_stream_outer &outer = p.outer[k];
-            const int64_t next = p.wide ? ts_cuda_divide_wide(rest, outer.extent)
-                                        : (int64_t)(((uint64_t)(uint32_t)rest * outer.magic) >> outer.shift);
-            const int64_t position = rest - next * outer.extent;
-            a_base += position * outer.a;
-            b_base += position * outer.b;
-            c_base += position * outer.c;
-            if (outer.partial != 0) {
-                const int32_t which = outer.partial - 1;
-                const int64_t left = p.partial_extent[which] - position * p.partial_tile[which];
-                limits[which] = (int32_t)(left < p.partial_tile[which] ? left : p.partial_tile[which]);
-            }
-            rest = next;
-        }
-        const bool whole = (limits[0] == INT32_MAX || limits[0] == p.partial_tile[0]) &&
-                           (limits[1] == INT32_MAX || limits[1] == p.partial_tile[1]);
-        if (p.rows > 0 && (!b_there || p.b_moves)) {
-            for (int32_t i = thread; i < p.rows * p.terms; i += threads) {
-                rows[i] = b[b_base + row_b[i / p.terms] + term_b[i % p.terms]];
-            }
-            b_there = true;
-        }
-        {
-            const storage *from = a + a_base;
-            int32_t high = thread / p.load_low, low = thread - high * p.load_low;
-#pragma unroll 4
-            for (int32_t e = thread; e < elements; e += threads) {
-                const int32_t place = load_place[low] + load_place[p.load_low + high];
-                if (whole || ((place & 0xffff) < limits[0] && (place >> 16) < limits[1])) {
-                    tile[e + e / 32] = from[load_a[low] + load_a[p.load_low + high]];
+    storage held[SHARE];
+    for (int64_t number = 0; number <= tiles; number++) {
+        /* In turn: what was loaded goes to shared memory; the next tile's loads start; results are made. */
+        uint32_t can = 0;
+        if (number > 0) {
+            const ts_stream_base &base = bases[(number - 1) & 63];
+            if (p.rows > 0 && (number == 1 || p.b_moves)) {
+                for (int32_t i = thread; i < p.rows * p.terms; i += THREADS) {
+                    rows[i] = b[base.b + row_b[i / p.terms] + term_b[i % p.terms]];
                 }
-                low += load_step_low;
-                high += load_step_high;
-                if (low >= p.load_low) {
-                    low -= p.load_low;
-                    high++;
+            }
+#pragma unroll
+            for (int u = 0; u < SHARE; u++) {
+                if ((loads >> u & 1u) != 0) { /* an element past a partial mode's end is not used */
+                    tile[to[u]] = held[u];
+                }
+            }
+            can = base.limits == 0x7fff7fffu ? stores : stores & ts_stream_inside<true>(p, base.limits, thread);
+            ts_sync();
+            if ((number - 1) % 32 == 0 && thread < 32 && number - 1 + 32 + thread < tiles) {
+                bases[(number - 1 + 32 + thread) & 63] = ts_stream_base_of(p, ts_block() + (number - 1 + 32 + thread) * ts_blocks());
+            }
+        }
+        if (number < tiles) {
+            const ts_stream_base &base = bases[number & 63];
+            const storage *from = a + base.a;
+            const uint32_t may = base.limits == 0x7fff7fffu ? loads : loads & ts_stream_inside<false>(p, base.limits, thread);
+#pragma unroll
+            for (int u = 0; u < SHARE; u++) {
+                if ((may >> u & 1u) != 0) {
+                    held[u] = from[a_at[u]];
                 }
             }
         }
-        ts_sync();
-        {
-            storage *to = c + c_base;
-            int32_t high = thread / p.store_low, low = thread - high * p.store_low;
-            for (int32_t e = thread; e < results; e += threads) {
-                const int32_t place = store_place[low] + store_place[p.store_low + high];
-                if (whole || ((place & 0xffff) < limits[0] && (place >> 16) < limits[1])) {
-                    Way::put(p, to + (store_c[low] + store_c[p.store_low + high]), tile,
-                             store_q[low] + store_q[p.store_low + high], term_q,
-                             p.rows > 0 ? rows + (store_row[low] + store_row[p.store_low + high]) * p.terms : nullptr,
-                             accumulate, context);
-                }
-                low += store_step_low;
-                high += store_step_high;
-                if (low >= p.store_low) {
-                    low -= p.store_low;
-                    high++;
-                }
-            }
+        if (number > 0) {
+            Way::put(p, c + bases[(number - 1) & 63].c, c_at, can, tile, q, term_q, rows, row, accumulate, context);
+            ts_sync();
         }
-        ts_sync();
     }
 }
 

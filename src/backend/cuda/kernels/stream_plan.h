@@ -16,10 +16,11 @@ static inline int64_t ts_cuda_stream_step(int64_t stride) { return stride < 0 ? 
 static inline bool ts_cuda_stream_plan(const ts_cuda_mode *modes, int32_t kept_count, int32_t sum_count, bool two,
                                        uint32_t bytes, ts_cuda_stream *p)
 {
-    const int64_t most = bytes <= 4 ? 4096 : bytes == 8 ? 2048 : 1024; /* elements or results of a tile */
+    const int64_t most = bytes <= 8 ? TS_CUDA_STREAM_THREADS * TS_CUDA_STREAM_SHARE : 1024; /* elements or results of a tile */
     const int64_t run = bytes >= 8 ? 16 : bytes == 4 ? 32 : 64;        /* elements that should be read or written in a row */
     int64_t tile[TS_CUDA_STREAM_MODES], q[TS_CUDA_STREAM_MODES], elements = 1, results = 1, terms = 1, tiles = 1, step;
     int32_t order[TS_CUDA_STREAM_MODES], count = kept_count + sum_count, partial[2] = {-1, -1}, rows = 1, row_of_mode;
+    int64_t span_a = 0, span_c = 0;
 
     if (count > TS_CUDA_STREAM_MODES || sum_count > TS_CUDA_STREAM_SUM) {
         return false;
@@ -44,7 +45,7 @@ static inline bool ts_cuda_stream_plan(const ts_cuda_mode *modes, int32_t kept_c
     /* Grow the tile along a, then along c, until both have rows of `run`; then along a again, to a decent size. */
     for (int32_t pass = 0; pass < 3; pass++) {
         const bool along_c = pass == 1;
-        const int64_t target = pass == 2 ? most / 2 : run;
+        const int64_t target = pass == 2 ? most : run;
         int64_t length = 1;
         int32_t ordered = 0;
         for (int32_t i = 0; i < count; i++) {
@@ -96,8 +97,6 @@ static inline bool ts_cuda_stream_plan(const ts_cuda_mode *modes, int32_t kept_c
     }
     /* Load order. */
     step = 1;
-    p->load_low = 1;
-    p->load_high = 1;
     for (int32_t left = count; left > 0; left--) {
         int32_t least = -1;
         for (int32_t i = 0; i < count; i++) {
@@ -120,24 +119,24 @@ static inline bool ts_cuda_stream_plan(const ts_cuda_mode *modes, int32_t kept_c
         order[p->load_count] = least;
         q[least] = step;
         step *= tile[least];
+        if (step >= 32 && q[least] < 32) { /* from one bank to the next */
+            step++;
+        }
         p->load[p->load_count].extent = (int32_t)tile[least];
         p->load[p->load_count].a = modes[least].a;
         p->load[p->load_count].partial = least == partial[0] ? 1 : least == partial[1] ? 2 : 0;
+        p->load[p->load_count].q = (int32_t)q[least];
         p->load_count++;
-        if (p->load_high == 1 && p->load_low * tile[least] <= 256) {
-            p->load_low *= (int32_t)tile[least];
-        } else {
-            p->load_high *= (int32_t)tile[least];
-        }
     }
     for (int32_t i = 0; i < count; i++) {
         if (tile[i] == 1 || (modes[i].a == 0 && i < kept_count)) {
             q[i] = 0;
         }
     }
+    p->slots = (int32_t)step;
+    p->elements = (int32_t)elements;
+    p->results = (int32_t)results;
     /* Store order. */
-    p->store_low = 1;
-    p->store_high = 1;
     for (int32_t left = kept_count; left > 0; left--) {
         int32_t least = -1;
         for (int32_t i = 0; i < kept_count; i++) {
@@ -168,10 +167,12 @@ static inline bool ts_cuda_stream_plan(const ts_cuda_mode *modes, int32_t kept_c
         p->store[p->store_count].b = modes[least].b;
         p->store[p->store_count].c = modes[least].c;
         p->store_count++;
-        if (p->store_high == 1 && p->store_low * tile[least] <= 256) {
-            p->store_low *= (int32_t)tile[least];
-        } else {
-            p->store_high *= (int32_t)tile[least];
+    }
+    for (int32_t i = 0; i < count; i++) { /* places in a tile are 32-bit numbers of elements */
+        span_a += (tile[i] - 1) * ts_cuda_stream_step(modes[i].a);
+        span_c += i < kept_count ? (tile[i] - 1) * ts_cuda_stream_step(modes[i].c) : 0;
+        if (span_a >= (int64_t)1 << 31 || span_c >= (int64_t)1 << 31) {
+            return false;
         }
     }
     p->terms = (int32_t)terms;
