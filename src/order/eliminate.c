@@ -434,5 +434,3 @@ done:
     release(&e);
     return status;
 }
-
-bool ts_fill_affordable(const ts_hypergraph *graph) { return graph->label_count <= 12000; }

@@ -14,7 +14,8 @@ tensum_status ts_eliminate(const ts_hypergraph *graph, ts_elimination rule, doub
 /* Eliminate labels in the order given; labels that are missing come last, as they are numbered. */
 tensum_status ts_eliminate_in_order(const ts_hypergraph *graph, const int32_t *order, int32_t count, int32_t *pairs,
                                     double *width);
-/* Whether minimum fill is affordable: it keeps the label graph as a bit matrix. */
-bool ts_fill_affordable(const ts_hypergraph *graph);
+/* Bounds of the treewidth of the label graph, outputs summed too: the upper one from both rules, the lower one by
+ * contracting edges. At most 4096 labels, else UNSUPPORTED. */
+tensum_status ts_treewidth_bounds(const ts_hypergraph *graph, int32_t *lower, int32_t *upper);
 
 #endif

@@ -207,8 +207,11 @@ tensum_status ts_search_network(const ts_hypergraph *graph, const ts_search *sea
     }
     atomic_init(&control.stop, false);
     atomic_init(&control.cancelled, false);
-    if (graph->tensor_count <= (recipe->exact ? TS_EXACT_MOST : recipe->width > 0 ? TS_SMALL : 2)) {
+    if (graph->tensor_count <= (recipe->width > 0 ? TS_SMALL : 2)) {
         return ts_exact_order(graph, &search->price, INFINITY, pairs->pairs, &price);
+    }
+    if (recipe->exact && graph->tensor_count <= TS_EXACT_MOST) {
+        return ts_search_connected(graph, search, recipe, &control, &work, pairs->pairs); /* outer products too */
     }
     TRY(ts_simplify(graph, &simplified));
     TRY(ts_allocate(2 * (size_t)simplified.core.tensor_count, sizeof *core_pairs, what, &core_pairs));

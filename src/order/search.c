@@ -333,15 +333,28 @@ tensum_status ts_search_connected(const ts_hypergraph *graph, const ts_search *s
                                   ts_control *control, double *work, int32_t *pairs)
 {
     party p = {graph, search, recipe, NULL, ts_state_bytes(graph) > TS_STATE_BYTES};
-    double price;
-    int32_t most = recipe->exact ? TS_EXACT_MOST : recipe->width > 0 ? TS_SMALL : 2;
-    if (graph->tensor_count <= most) {
-        *work -= ts_exact_work(graph->tensor_count);
-        return ts_exact_order(graph, &search->price, INFINITY, pairs, &price);
-    }
-    if (recipe->exact) {
+    int32_t *bounded = NULL, most = recipe->exact ? TS_EXACT_MOST : recipe->width > 0 ? TS_SMALL : 2;
+    double price, bound;
+    tensum_status status;
+    if (recipe->exact && graph->tensor_count > most) {
         return ts_fail(TENSUM_STATUS_UNSUPPORTED, "the exact order of %d tensors that hang together cannot be had, "
                        "at most %d", graph->tensor_count, (int)TS_EXACT_MOST);
     }
-    return search_large(&p, control, work, pairs);
+    if (graph->tensor_count <= TS_SMALL && graph->tensor_count <= most) {
+        *work -= ts_exact_work(graph->tensor_count);
+        return ts_exact_order(graph, &search->price, INFINITY, pairs, &price);
+    }
+    TRY(search_large(&p, control, work, pairs));
+    if (recipe->exact) {
+        /* Most subsets cost more than a good tree does, and are passed over. */
+        TRY(ts_allocate(2 * (size_t)graph->tensor_count, sizeof *bounded, what, &bounded));
+        TRY(ts_pairs_price(graph, pairs, &search->price, &bound));
+        TRY(ts_exact_order(graph, &search->price, bound, bounded, &price));
+        if (isfinite(price)) {
+            memcpy(pairs, bounded, 2 * ((size_t)graph->tensor_count - 1) * sizeof *pairs);
+        }
+    }
+done:
+    ts_free(bounded);
+    return status;
 }

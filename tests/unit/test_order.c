@@ -170,6 +170,15 @@ static double reductions(void)
     return total;
 }
 
+static const ts_optimizer *method(const char *name)
+{
+    int i = 0;
+    while (ts_optimizer_at(i) != NULL && strcmp(ts_optimizer_at(i)->name, name) != 0) {
+        i++;
+    }
+    return ts_optimizer_at(i);
+}
+
 static void check_tree(const int32_t *steps, int32_t n)
 {
     uint8_t *used = calloc(2 * (size_t)n, 1);
@@ -501,6 +510,60 @@ static void elimination_finds_known_widths(void **state)
     }
 }
 
+static void treewidth_is_bounded(void **state)
+{
+    (void)state;
+    static const int32_t petersen[15][2] = {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {0, 4}, {0, 5}, {1, 6}, {2, 7},
+                                            {3, 8}, {4, 9}, {5, 7}, {7, 9}, {6, 9}, {6, 8}, {5, 8}};
+    int32_t lower, upper;
+    begin(10);
+    for (int e = 0; e < 15; e++) {
+        add(2, petersen[e]);
+    }
+    OK(ts_treewidth_bounds(&made.graph, &lower, &upper));
+    assert_in_range(lower, 3, 4); /* it is 4 */
+    assert_int_equal(upper, 4);
+    begin(7); /* a complete graph by one tensor: 6 */
+    add(7, (const int32_t[]){0, 1, 2, 3, 4, 5, 6});
+    OK(ts_treewidth_bounds(&made.graph, &lower, &upper));
+    assert_int_equal(lower, 6);
+    assert_int_equal(upper, 6);
+    begin(12); /* a path, its ends outputs: 1 */
+    made.outputs[0] = made.outputs[11] = 1;
+    for (int32_t i = 0; i < 11; i++) {
+        add(2, (const int32_t[]){i, i + 1});
+    }
+    OK(ts_treewidth_bounds(&made.graph, &lower, &upper));
+    assert_int_equal(lower, 1);
+    assert_int_equal(upper, 1);
+    begin(5); /* no edges */
+    OK(ts_treewidth_bounds(&made.graph, &lower, &upper));
+    assert_int_equal(lower, 0);
+    assert_int_equal(upper, 0);
+}
+
+static void twenty_tensors_can_be_exact(void **state)
+{
+    (void)state;
+    grid(4, 4);
+    ts_search search = {.work = 0.5, .price = TS_PRICE_FLOPS};
+    int32_t steps[2 * 16], other[2 * 16];
+    ts_pairs pairs = {16, steps, 0, NULL};
+    double best, price;
+    ts_price flops = TS_PRICE_FLOPS;
+    OK(ts_search_network(&made.graph, &search, method("exact")->recipe, &pairs));
+    check_tree(steps, 16);
+    OK(ts_exact_order(&made.graph, &flops, INFINITY, other, &best)); /* without a bound */
+    OK(ts_pairs_price(&made.graph, steps, &flops, &price));
+    assert_near(price, best, 1e-9);
+    grid(5, 5);
+    pairs.tensor_count = 25;
+    int32_t more[2 * 25];
+    pairs.pairs = more;
+    assert_int_equal(ts_search_network(&made.graph, &search, method("exact")->recipe,
+                                       &pairs), TENSUM_STATUS_UNSUPPORTED);
+}
+
 static void bisection_finds_the_bridge(void **state)
 {
     (void)state;
@@ -798,6 +861,8 @@ int main(void)
         cmocka_unit_test(moves_keep_the_books),
         cmocka_unit_test(simplification_can_be_undone),
         cmocka_unit_test(elimination_finds_known_widths),
+        cmocka_unit_test(treewidth_is_bounded),
+        cmocka_unit_test(twenty_tensors_can_be_exact),
         cmocka_unit_test(bisection_finds_the_bridge),
         cmocka_unit_test(a_strip_is_swept_along),
         cmocka_unit_test(trees_do_not_depend_on_the_number_of_threads),
