@@ -183,7 +183,9 @@ static tensum_status polish(const ts_hypergraph *graph, const ts_search *search,
     double now = search->deadline > 0.0 ? ts_seconds() : 0.0;
     ts_budget budget = {work, work, now, 0.0, control, true};
     if (search->deadline > 0.0) {
-        budget.deadline = now + 0.05 * (now - search->started);
+        /* Little after a search that used its time up; all that is left after one that ended early. */
+        budget.deadline = fmax(now + 0.05 * (now - search->started),
+                               search->deadline - search->keep * (search->deadline - search->started));
     }
     TRY(ts_reconfigure(&state, &search->price, width, &random, &budget, &changed));
     ts_state_store(&state, scratch, pairs);
