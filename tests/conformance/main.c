@@ -264,6 +264,17 @@ static bool complete(const run_options *options, const case_tally *tally)
     return good;
 }
 
+/* Asked in a process of its own: what has used a GPU cannot fork into processes that do. */
+static bool device_exists(tensum_device device)
+{
+    int result = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(device.index < tensum_device_count(device.kind) ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &result, 0) == child && result == 0;
+}
+
 int main(int count, char **words)
 {
     run_options options = {.seed = 1, .count = 1000, .jobs = 1, .device_count = 1, .fail_limit = SHOWN_FAILURES};
@@ -283,6 +294,10 @@ int main(int count, char **words)
         if (tensum_device_parse(options.device_names[d], &options.devices[d]) != TENSUM_OK) {
             fprintf(stderr, "conformance: %s\n", tensum_last_error());
             return 2;
+        }
+        if (options.devices[d].kind == TENSUM_CUDA && !device_exists(options.devices[d])) {
+            printf("conformance: skipped: there is no device %s here\n", options.device_names[d]);
+            return 77;
         }
     }
     run_results *total = mmap(NULL, sizeof *total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -82,14 +82,58 @@ tensum_status ts_cuda_add_launch(ts_cuda_list *list, const ts_cuda_kernels *kern
         return missing(kernels, ts_cuda_kernel_name(kernel));
     }
     if (!list->measure) {
-        list->launches[list->count] = (ts_cuda_launch){kernels->functions[kernel], grid, threads, shared_bytes,
-                                                       list->phase, list->parameter_bytes};
+        ts_cuda_launch *launch = &list->launches[list->count];
+        memset(launch, 0, sizeof *launch);
+        launch->function = kernels->functions[kernel];
+        launch->grid = grid;
+        launch->threads = threads;
+        launch->shared_bytes = shared_bytes;
+        launch->phase = list->phase;
+        launch->barrier = true;
+        launch->parameters = list->parameter_bytes;
         memcpy(list->parameters + list->parameter_bytes, parameters, bytes);
     }
     list->count++;
     list->parameter_bytes += (bytes + 15) / 16 * 16;
     return TENSUM_OK;
 }
+
+static ts_cuda_range range_of(ts_cuda_pointer pointer, int64_t bytes)
+{
+    return pointer.slot != 0 ? (ts_cuda_range){pointer.slot, pointer.slot + 1}
+                             : (ts_cuda_range){pointer.offset, pointer.offset + (uint64_t)bytes};
+}
+
+void ts_cuda_reads(ts_cuda_list *list, ts_cuda_pointer pointer, int64_t bytes)
+{
+    if (!list->measure && (pointer.slot != 0 || pointer.offset != 0)) {
+        ts_cuda_launch *launch = &list->launches[list->count - 1];
+        launch->barrier = false;
+        launch->reads[launch->read_count++] = range_of(pointer, bytes);
+    }
+}
+
+void ts_cuda_writes(ts_cuda_list *list, ts_cuda_pointer pointer, int64_t bytes)
+{
+    if (!list->measure && (pointer.slot != 0 || pointer.offset != 0)) {
+        ts_cuda_launch *launch = &list->launches[list->count - 1];
+        launch->barrier = false;
+        launch->writes[launch->write_count++] = range_of(pointer, bytes);
+    }
+}
+
+/* Elements from the first to the last that modes reach in the tensor whose stride lies at `member` of ts_mode. */
+static int64_t span(const ts_mode *modes, int32_t count, size_t member)
+{
+    int64_t last = 0;
+    for (int32_t i = 0; i < count; i++) {
+        int64_t stride;
+        memcpy(&stride, (const char *)&modes[i] + member, sizeof stride);
+        last += (modes[i].extent - 1) * (stride < 0 ? -stride : stride);
+    }
+    return last + 1;
+}
+#define SPAN(modes, count, member, bytes) (span(modes, count, offsetof(ts_mode, member)) * (int64_t)(bytes))
 
 /* Copy one class of modes and fuse what can be; returns how many there are. */
 static int32_t take_class(const ts_mode *from, int32_t count, bool any_order, ts_mode *modes)
@@ -121,6 +165,7 @@ static tensum_status add_combine(ts_cuda_list *list, const ts_cuda_kernels *kern
                                  ts_cu_address partial_w, ts_cuda_pointer c, ts_cuda_pointer w,
                                  ts_cuda_switch accumulate)
 {
+    tensum_status status = TENSUM_OK;
     ts_cuda_combine p = {0};
 
     p.c = c;
@@ -134,8 +179,15 @@ static tensum_status add_combine(ts_cuda_list *list, const ts_cuda_kernels *kern
     p.modulus = modulus;
     p.winner_bytes = winner_bytes;
     put_modes(list, modes, count, results >= (int64_t)1 << 31, &p.modes);
-    return ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_COMBINE, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
-                              used_bytes(offsetof(ts_cuda_combine, modes), &p.modes));
+    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_COMBINE, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
+                           used_bytes(offsetof(ts_cuda_combine, modes), &p.modes)));
+    ts_cuda_reads(list, ts_cuda_at(list->scratch), 1);
+    ts_cuda_writes(list, c, SPAN(modes, count, c, tensum_dtype_bytes(kernels->dtype)));
+    if (winner_bytes != 0) {
+        ts_cuda_writes(list, w, SPAN(modes, count, w, winner_bytes));
+    }
+done:
+    return status;
 }
 
 static ts_cuda_switch with_always(ts_cuda_switch accumulate, bool always)
@@ -148,6 +200,20 @@ static void note_scratch(ts_cuda_list *list, size_t bytes)
 {
     if (bytes > list->scratch_bytes) {
         list->scratch_bytes = bytes;
+    }
+}
+
+/* Results go to c and w, or to scratch; all scratch counts as one byte. */
+static void write_results(ts_cuda_list *list, const ts_mode *modes, int32_t kept, size_t bytes, int64_t splits,
+                          uint8_t winner_bytes, ts_cuda_pointer c, ts_cuda_pointer w)
+{
+    if (splits > 1) {
+        ts_cuda_writes(list, ts_cuda_at(list->scratch), 1);
+        return;
+    }
+    ts_cuda_writes(list, c, SPAN(modes, kept, c, bytes));
+    if (winner_bytes != 0) {
+        ts_cuda_writes(list, w, SPAN(modes, kept, w, winner_bytes));
     }
 }
 
@@ -223,6 +289,7 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     const ts_mode *from = spec->modes;
     ts_cuda_contract p = {0};
     ts_cuda_choice choice;
+    size_t bytes = tensum_dtype_bytes(kernels->dtype);
     int32_t kept;
 
     TRY(too_many(spec->batch_count + spec->left_count + spec->right_count + spec->sum_count));
@@ -275,6 +342,9 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
                            at_least_stream(list, used_bytes(offsetof(ts_cuda_contract, modes), &p.modes))));
+    ts_cuda_reads(list, p.a, SPAN(modes, kept + p.sum_count, a, bytes));
+    ts_cuda_reads(list, p.b, SPAN(modes, kept + p.sum_count, b, bytes));
+    write_results(list, modes, kept, bytes, choice.splits, spec->winner_bytes, c, w);
     if (choice.splits > 1) {
         TRY(add_combine(list, kernels, modes, kept, spec->batch * spec->left * spec->right, choice.splits,
                         spec->algebra.modulus, spec->winner_bytes, p.partial_w, c, w, p.accumulate));
@@ -301,6 +371,7 @@ static int32_t fastest(const ts_mode *modes, int32_t count, bool of_a)
 static tensum_status add_copy(ts_cuda_list *list, const ts_cuda_kernels *common, ts_cuda_reduce *p,
                               const ts_mode *modes)
 {
+    tensum_status status = TENSUM_OK;
     ts_cuda_kernel kernel = TS_CUDA_KERNEL_COPY;
     uint32_t shared = 0;
 
@@ -330,8 +401,12 @@ static tensum_status add_copy(ts_cuda_list *list, const ts_cuda_kernels *common,
             shared = (uint32_t)(TS_CUDA_COPY_TILE * (TS_CUDA_COPY_TILE + 1) * tensum_dtype_bytes(common->dtype));
         }
     }
-    return ts_cuda_add_launch(list, common, kernel, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, shared, p,
-                              at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p->modes)));
+    TRY(ts_cuda_add_launch(list, common, kernel, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, shared, p,
+                           at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p->modes))));
+    ts_cuda_reads(list, p->a, SPAN(modes, p->kept_count, a, tensum_dtype_bytes(common->dtype)));
+    ts_cuda_writes(list, p->c, SPAN(modes, p->kept_count, c, tensum_dtype_bytes(common->dtype)));
+done:
+    return status;
 }
 
 tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_cuda_kernels *common,
@@ -342,6 +417,7 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
     ts_mode modes[TS_CUDA_MOST_MODES];
     ts_cuda_reduce p = {0};
     ts_cuda_choice choice;
+    size_t bytes = tensum_dtype_bytes(kernels->dtype);
 
     TRY(too_many(spec->kept_count + spec->sum_count));
     if (spec->kept == 0) {
@@ -385,12 +461,31 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
     p.tile_count = choice.tile_count;
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
                            at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes))));
+    ts_cuda_reads(list, a, SPAN(modes, p.kept_count + p.sum_count, a, bytes));
+    write_results(list, modes, p.kept_count, bytes, choice.splits, spec->winner_bytes, c, w);
     if (choice.splits > 1) {
         TRY(add_combine(list, kernels, modes, p.kept_count, spec->kept, choice.splits, spec->algebra.modulus,
                         spec->winner_bytes, p.partial_w, c, w, p.accumulate));
     }
 done:
     return status;
+}
+
+static void touch_adjoint(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_mode *modes, int32_t count,
+                          uint8_t winner_bytes, ts_cuda_pointer a, ts_cuda_pointer b, ts_cuda_pointer c,
+                          ts_cuda_pointer w, ts_cuda_pointer g, ts_cuda_pointer d)
+{
+    size_t bytes = tensum_dtype_bytes(kernels->dtype);
+    size_t real_bytes = tensum_dtype_bytes(tensum_dtype_gradient(kernels->dtype));
+
+    ts_cuda_reads(list, a, SPAN(modes, count, a, bytes));
+    ts_cuda_reads(list, b, SPAN(modes, count, b, bytes));
+    ts_cuda_reads(list, c, SPAN(modes, count, c, bytes));
+    ts_cuda_reads(list, g, SPAN(modes, count, g, real_bytes));
+    if (winner_bytes != 0) {
+        ts_cuda_reads(list, w, SPAN(modes, count, w, winner_bytes));
+    }
+    ts_cuda_writes(list, d, SPAN(modes, count, d, real_bytes));
 }
 
 tensum_status ts_cuda_add_adjoint(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_adjoint_spec *spec,
@@ -443,6 +538,7 @@ tensum_status ts_cuda_add_adjoint(ts_cuda_list *list, const ts_cuda_kernels *ker
     put_modes(list, modes, count, is_wide(elements, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, shared, &p,
                            used_bytes(offsetof(ts_cuda_adjoint, modes), &p.modes)));
+    touch_adjoint(list, kernels, modes, count, spec->winner_bytes, p.a, p.b, p.c, p.w, p.g, p.d);
 done:
     return status;
 }
@@ -487,6 +583,8 @@ tensum_status ts_cuda_add_reduce_adjoint(ts_cuda_list *list, const ts_cuda_kerne
               &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_REDUCE_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0,
                            &p, used_bytes(offsetof(ts_cuda_reduce_adjoint, modes), &p.modes)));
+    touch_adjoint(list, kernels, modes, p.kept_count + p.sum_count, spec->winner_bytes, p.a, ts_cuda_at(0), p.c, p.w, p.g,
+                  p.d);
 done:
     return status;
 }
@@ -520,8 +618,11 @@ tensum_status ts_cuda_add_fill(ts_cuda_list *list, const ts_cuda_kernels *common
     p.tile_count = (p.elements + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
     memcpy(p.value, value, tensum_dtype_bytes(common->dtype));
     put_modes(list, fused, count, is_wide(p.elements, 0, 0, 0), &p.modes);
-    return ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_FILL, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
-                              used_bytes(offsetof(ts_cuda_fill, modes), &p.modes));
+    TRY(ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_FILL, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
+                           used_bytes(offsetof(ts_cuda_fill, modes), &p.modes)));
+    ts_cuda_writes(list, c, SPAN(fused, count, c, tensum_dtype_bytes(common->dtype)));
+done:
+    return status;
 }
 
 tensum_status ts_cuda_add_convert(ts_cuda_list *list, const ts_cuda_kernels *common, const ts_mode *modes,
@@ -543,8 +644,12 @@ tensum_status ts_cuda_add_convert(ts_cuda_list *list, const ts_cuda_kernels *com
     p.split_terms = 1;
     p.tile_count = (p.kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
     put_modes(list, fused, p.kept_count, is_wide(p.kept, 0, 0, 0), &p.modes);
-    return ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_CONVERT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
-                              used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes));
+    TRY(ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_CONVERT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
+                           used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes)));
+    ts_cuda_reads(list, a, SPAN(fused, p.kept_count, a, tensum_dtype_bytes(common->dtype)));
+    ts_cuda_writes(list, c, SPAN(fused, p.kept_count, c, tensum_dtype_bytes(tensum_dtype_gradient(common->dtype))));
+done:
+    return status;
 }
 
 tensum_status ts_cuda_launch_one(ts_cuda_device *device, const ts_cuda_list *list, int64_t index, ts_cu_stream stream)

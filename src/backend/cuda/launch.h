@@ -16,10 +16,19 @@ typedef struct ts_cuda_kernels {
 /* The context is current. */
 tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dtype dtype, ts_cuda_kernels *kernels);
 
+/* Device memory that a launch touches, from and past: for what has to come after what. Whatever is reached through an
+ * entry of the pointer table counts as the entry: no two of them that are written overlap. */
+typedef struct ts_cuda_range {
+    uint64_t from, past;
+} ts_cuda_range;
+
 typedef struct ts_cuda_launch {
     ts_cu_function function;
     uint32_t grid, threads, shared_bytes;
     uint8_t phase;     /* the list's at that time */
+    bool barrier;      /* comes after all before it and before all after it */
+    uint8_t read_count, write_count;
+    ts_cuda_range reads[5], writes[2];
     size_t parameters; /* byte offset in the list's parameters */
 } ts_cuda_launch;
 
@@ -78,6 +87,9 @@ tensum_status ts_cuda_add_convert(ts_cuda_list *list, const ts_cuda_kernels *com
 tensum_status ts_cuda_add_launch(ts_cuda_list *list, const ts_cuda_kernels *kernels, ts_cuda_kernel kernel,
                                  uint32_t grid, uint32_t threads, uint32_t shared_bytes, const void *parameters,
                                  size_t bytes);
+/* The launch added last reads or writes so many bytes at a pointer. Without any such word it is a barrier. */
+void ts_cuda_reads(ts_cuda_list *list, ts_cuda_pointer pointer, int64_t bytes);
+void ts_cuda_writes(ts_cuda_list *list, ts_cuda_pointer pointer, int64_t bytes);
 /* Room in the tables: `bytes` of host memory at *table and its device address. */
 void ts_cuda_add_table(ts_cuda_list *list, size_t bytes, void *table_pointer, ts_cu_address *address);
 
