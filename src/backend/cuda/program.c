@@ -385,6 +385,7 @@ void ts_cuda_workspace_destroy(void *state)
     device = workspace->program->device;
     /* Once more if need be: what cannot be given back now never will be. */
     if (ts_cuda_enter(device) == TENSUM_OK || ts_cuda_enter(device) == TENSUM_OK) {
+        ts_cuda_graphs_drop(workspace);
         ts_cuda_stage_free(workspace);
         if (workspace->own_memory && workspace->has_allocator) {
             workspace->allocator.free(workspace->allocator.user, (void *)(uintptr_t)workspace->memory,
@@ -432,6 +433,8 @@ tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
         return TENSUM_OK;
     }
     workspace->prepared = false;
+    workspace->uses = 0;
+    ts_cuda_graphs_drop(workspace);
     if (program->table_capacity > 0 && workspace->tables_pending) {
         /* The last upload may still be reading the host's copy. */
         if (ts_cuda_capturing(device, stream)) {

@@ -89,6 +89,12 @@ typedef struct ts_cuda_room {
     uint8_t *wanted; /* [value_count] */
 } ts_cuda_room;
 
+typedef struct ts_cuda_graph {
+    unsigned phases; /* set of ts_cuda_phase */
+    ts_cu_graph_exec exec; /* NULL: cannot be had */
+} ts_cuda_graph;
+enum { TS_CUDA_GRAPHS = 10 };
+
 typedef struct ts_cuda_workspace {
     const ts_cuda_program *program;
     ts_cu_address memory;
@@ -100,6 +106,10 @@ typedef struct ts_cuda_workspace {
     /* The list and the signature it was made for. */
     ts_cuda_list list;
     bool prepared;
+    bool capturing; /* the run at hand: its stream is being captured */
+    int64_t uses;   /* runs of this list: graphs are for those that repeat */
+    ts_cuda_graph graphs[TS_CUDA_GRAPHS];
+    int32_t graph_count;
     ts_cuda_signature made; /* what the list was made for */
     ts_cuda_signature next; /* the run at hand */
     ts_cuda_room room;
@@ -172,6 +182,10 @@ int64_t ts_cuda_port_stride(const ts_cuda_program *program, const ts_cuda_signat
 int64_t ts_cuda_output_stride(const ts_cuda_program *program, int32_t label);
 /* Make the workspace's list for workspace->next, if it is not made already. */
 tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream);
+
+/* graph.c: the launches of some phases as a graph, made if need be; NULL where there can be none. */
+ts_cu_graph_exec ts_cuda_graph_find(ts_cuda_workspace *workspace, unsigned phases);
+void ts_cuda_graphs_drop(ts_cuda_workspace *workspace);
 
 /* stage.c: host tensors. Lay out the staging memory for workspace->next and make it; pack and upload inputs; download
  * and unpack outputs (waits). tensors[port], NULL where unused. */

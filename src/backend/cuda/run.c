@@ -157,6 +157,17 @@ static tensum_status launch_phases(ts_cuda_workspace *workspace, unsigned phases
     tensum_status status = TENSUM_OK;
     const ts_cuda_list *list = &workspace->list;
 
+    /* A graph is made for the second run of a list, and for the second slice of the first. Launches inside a caller's
+     * capture become nodes of his graph. */
+    if (workspace->uses > 0 && !workspace->capturing) {
+        ts_cuda_device *device = workspace->program->device;
+        ts_cu_graph_exec exec = ts_cuda_graph_find(workspace, phases);
+        if (exec != NULL) {
+            TRY(ts_cuda_result(device, device->driver->graph_launch(exec, stream), "cuGraphLaunch"));
+            TS_CUDA_COUNT(device, graph_launches, 1);
+            return TENSUM_OK;
+        }
+    }
     for (int64_t i = 0; i < list->count; i++) {
         if ((phases >> list->launches[i].phase & 1u) != 0) {
             TRY(ts_cuda_launch_one(workspace->program->device, list, i, stream));
@@ -495,6 +506,7 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     }
     TRY(ts_cuda_enter(device));
     capturing = ts_cuda_capturing(device, stream);
+    workspace->capturing = capturing;
     status = take_arguments(workspace, arguments);
     if (status != TENSUM_OK) {
         goto leave;
@@ -534,6 +546,7 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
         } else if (gradient) {
             STEP(launch_phases(workspace, 1u << TS_CUDA_PHASE_BACKWARD, stream));
         }
+        workspace->uses += s == 0 && count > 1;
         if (arguments->progress != NULL && ts_seconds() - told >= 0.1) {
             told = ts_seconds();
             if (arguments->progress(arguments->progress_user, "run", (double)(s + 1) / (double)count) != 0) {
@@ -551,6 +564,7 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     if (waits(workspace, arguments)) {
         STEP(take_verdict(workspace));
     }
+    workspace->uses++;
 leave:
     if (capturing) {
         /* Whoever replays the graph changes the table behind our back. */
