@@ -122,8 +122,7 @@ void ts_cuda_writes(ts_cuda_list *list, ts_cuda_pointer pointer, int64_t bytes)
     }
 }
 
-/* Elements from the first to the last that modes reach in the tensor whose stride lies at `member` of ts_mode. */
-static int64_t span(const ts_mode *modes, int32_t count, size_t member)
+int64_t ts_cuda_span(const ts_mode *modes, int32_t count, size_t member)
 {
     int64_t last = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -133,7 +132,6 @@ static int64_t span(const ts_mode *modes, int32_t count, size_t member)
     }
     return last + 1;
 }
-#define SPAN(modes, count, member, bytes) (span(modes, count, offsetof(ts_mode, member)) * (int64_t)(bytes))
 
 /* Copy one class of modes and fuse what can be; returns how many there are. */
 static int32_t take_class(const ts_mode *from, int32_t count, bool any_order, ts_mode *modes)
@@ -182,9 +180,9 @@ static tensum_status add_combine(ts_cuda_list *list, const ts_cuda_kernels *kern
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_COMBINE, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
                            used_bytes(offsetof(ts_cuda_combine, modes), &p.modes)));
     ts_cuda_reads(list, ts_cuda_at(list->scratch), 1);
-    ts_cuda_writes(list, c, SPAN(modes, count, c, tensum_dtype_bytes(kernels->dtype)));
+    ts_cuda_writes(list, c, TS_CUDA_SPAN(modes, count, c, tensum_dtype_bytes(kernels->dtype)));
     if (winner_bytes != 0) {
-        ts_cuda_writes(list, w, SPAN(modes, count, w, winner_bytes));
+        ts_cuda_writes(list, w, TS_CUDA_SPAN(modes, count, w, winner_bytes));
     }
 done:
     return status;
@@ -211,9 +209,9 @@ static void write_results(ts_cuda_list *list, const ts_mode *modes, int32_t kept
         ts_cuda_writes(list, ts_cuda_at(list->scratch), 1);
         return;
     }
-    ts_cuda_writes(list, c, SPAN(modes, kept, c, bytes));
+    ts_cuda_writes(list, c, TS_CUDA_SPAN(modes, kept, c, bytes));
     if (winner_bytes != 0) {
-        ts_cuda_writes(list, w, SPAN(modes, kept, w, winner_bytes));
+        ts_cuda_writes(list, w, TS_CUDA_SPAN(modes, kept, w, winner_bytes));
     }
 }
 
@@ -342,8 +340,8 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
                            at_least_stream(list, used_bytes(offsetof(ts_cuda_contract, modes), &p.modes))));
-    ts_cuda_reads(list, p.a, SPAN(modes, kept + p.sum_count, a, bytes));
-    ts_cuda_reads(list, p.b, SPAN(modes, kept + p.sum_count, b, bytes));
+    ts_cuda_reads(list, p.a, TS_CUDA_SPAN(modes, kept + p.sum_count, a, bytes));
+    ts_cuda_reads(list, p.b, TS_CUDA_SPAN(modes, kept + p.sum_count, b, bytes));
     write_results(list, modes, kept, bytes, choice.splits, spec->winner_bytes, c, w);
     if (choice.splits > 1) {
         TRY(add_combine(list, kernels, modes, kept, spec->batch * spec->left * spec->right, choice.splits,
@@ -378,7 +376,6 @@ static tensum_status add_copy(ts_cuda_list *list, const ts_cuda_kernels *common,
     if (p->kept >= 1 << 14) {
         ts_cuda_stream move = {0};
         bool added = false;
-        tensum_status status;
         move.a = p->a;
         move.c = p->c;
         status = ts_cuda_add_stream(list, common, TS_CUDA_KERNEL_MOVE, modes, p->kept_count, 0, false,
@@ -403,8 +400,8 @@ static tensum_status add_copy(ts_cuda_list *list, const ts_cuda_kernels *common,
     }
     TRY(ts_cuda_add_launch(list, common, kernel, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, shared, p,
                            at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p->modes))));
-    ts_cuda_reads(list, p->a, SPAN(modes, p->kept_count, a, tensum_dtype_bytes(common->dtype)));
-    ts_cuda_writes(list, p->c, SPAN(modes, p->kept_count, c, tensum_dtype_bytes(common->dtype)));
+    ts_cuda_reads(list, p->a, TS_CUDA_SPAN(modes, p->kept_count, a, tensum_dtype_bytes(common->dtype)));
+    ts_cuda_writes(list, p->c, TS_CUDA_SPAN(modes, p->kept_count, c, tensum_dtype_bytes(common->dtype)));
 done:
     return status;
 }
@@ -461,7 +458,7 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
     p.tile_count = choice.tile_count;
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
                            at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes))));
-    ts_cuda_reads(list, a, SPAN(modes, p.kept_count + p.sum_count, a, bytes));
+    ts_cuda_reads(list, a, TS_CUDA_SPAN(modes, p.kept_count + p.sum_count, a, bytes));
     write_results(list, modes, p.kept_count, bytes, choice.splits, spec->winner_bytes, c, w);
     if (choice.splits > 1) {
         TRY(add_combine(list, kernels, modes, p.kept_count, spec->kept, choice.splits, spec->algebra.modulus,
@@ -478,14 +475,14 @@ static void touch_adjoint(ts_cuda_list *list, const ts_cuda_kernels *kernels, co
     size_t bytes = tensum_dtype_bytes(kernels->dtype);
     size_t real_bytes = tensum_dtype_bytes(tensum_dtype_gradient(kernels->dtype));
 
-    ts_cuda_reads(list, a, SPAN(modes, count, a, bytes));
-    ts_cuda_reads(list, b, SPAN(modes, count, b, bytes));
-    ts_cuda_reads(list, c, SPAN(modes, count, c, bytes));
-    ts_cuda_reads(list, g, SPAN(modes, count, g, real_bytes));
+    ts_cuda_reads(list, a, TS_CUDA_SPAN(modes, count, a, bytes));
+    ts_cuda_reads(list, b, TS_CUDA_SPAN(modes, count, b, bytes));
+    ts_cuda_reads(list, c, TS_CUDA_SPAN(modes, count, c, bytes));
+    ts_cuda_reads(list, g, TS_CUDA_SPAN(modes, count, g, real_bytes));
     if (winner_bytes != 0) {
-        ts_cuda_reads(list, w, SPAN(modes, count, w, winner_bytes));
+        ts_cuda_reads(list, w, TS_CUDA_SPAN(modes, count, w, winner_bytes));
     }
-    ts_cuda_writes(list, d, SPAN(modes, count, d, real_bytes));
+    ts_cuda_writes(list, d, TS_CUDA_SPAN(modes, count, d, real_bytes));
 }
 
 tensum_status ts_cuda_add_adjoint(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_adjoint_spec *spec,
@@ -620,7 +617,7 @@ tensum_status ts_cuda_add_fill(ts_cuda_list *list, const ts_cuda_kernels *common
     put_modes(list, fused, count, is_wide(p.elements, 0, 0, 0), &p.modes);
     TRY(ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_FILL, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
                            used_bytes(offsetof(ts_cuda_fill, modes), &p.modes)));
-    ts_cuda_writes(list, c, SPAN(fused, count, c, tensum_dtype_bytes(common->dtype)));
+    ts_cuda_writes(list, c, TS_CUDA_SPAN(fused, count, c, tensum_dtype_bytes(common->dtype)));
 done:
     return status;
 }
@@ -646,8 +643,8 @@ tensum_status ts_cuda_add_convert(ts_cuda_list *list, const ts_cuda_kernels *com
     put_modes(list, fused, p.kept_count, is_wide(p.kept, 0, 0, 0), &p.modes);
     TRY(ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_CONVERT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
                            used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes)));
-    ts_cuda_reads(list, a, SPAN(fused, p.kept_count, a, tensum_dtype_bytes(common->dtype)));
-    ts_cuda_writes(list, c, SPAN(fused, p.kept_count, c, tensum_dtype_bytes(tensum_dtype_gradient(common->dtype))));
+    ts_cuda_reads(list, a, TS_CUDA_SPAN(fused, p.kept_count, a, tensum_dtype_bytes(common->dtype)));
+    ts_cuda_writes(list, c, TS_CUDA_SPAN(fused, p.kept_count, c, tensum_dtype_bytes(tensum_dtype_gradient(common->dtype))));
 done:
     return status;
 }

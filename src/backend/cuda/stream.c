@@ -1,5 +1,7 @@
 #include "backend/cuda/stream.h"
 
+#include <stddef.h>
+
 #include "backend/cuda/kernels/stream_plan.h"
 
 size_t ts_cuda_stream_bytes(void) { return sizeof(ts_cuda_stream); }
@@ -32,6 +34,11 @@ tensum_status ts_cuda_add_stream(ts_cuda_list *list, const ts_cuda_kernels *kern
     plan.conjugate_b = p->conjugate_b;
     TRY(ts_cuda_add_launch(list, kernels, kernel, ts_cuda_grid(plan.tile_count < blocks ? plan.tile_count : blocks),
                            TS_CUDA_STREAM_THREADS, ts_cuda_stream_shared(&plan, (uint32_t)bytes), &plan, sizeof plan));
+    ts_cuda_reads(list, p->a, TS_CUDA_SPAN(modes, kept_count + sum_count, a, bytes));
+    if (two) {
+        ts_cuda_reads(list, p->b, TS_CUDA_SPAN(modes, kept_count + sum_count, b, bytes));
+    }
+    ts_cuda_writes(list, p->c, TS_CUDA_SPAN(modes, kept_count, c, bytes));
     *added = true;
 done:
     return status;
