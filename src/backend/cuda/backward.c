@@ -265,6 +265,12 @@ static size_t label_bytes(size_t offset, int32_t count)
     return offset + (size_t)(count > TS_CUDA_INLINE_LABELS ? 0 : count) * sizeof(ts_cuda_decode_label);
 }
 
+/* Is there nothing to read? An empty sum, or one below an empty sum. */
+static bool is_empty(const tensum_plan *plan, const ts_step *step)
+{
+    return plan->values[step->a].elements == 0 || (step->b >= 0 && plan->values[step->b].elements == 0);
+}
+
 /* From the assignment of the output's labels to that of all. */
 static tensum_status emit_decode(const ts_cuda_emission *emission, int64_t positions)
 {
@@ -277,7 +283,7 @@ static tensum_status emit_decode(const ts_cuda_emission *emission, int64_t posit
         ts_cuda_decode p = {0};
         ts_cuda_decode_label *labels = p.table;
         int32_t count = ts_step_modes(step);
-        if (step->kind == TS_STEP_ONE || step->sum_count == 0 || step->sum_size == 0) {
+        if (step->kind == TS_STEP_ONE || step->sum_count == 0 || is_empty(plan, step)) {
             continue;
         }
         if (count > TS_CUDA_INLINE_LABELS) {
@@ -367,7 +373,7 @@ static tensum_status emit_route(const ts_cuda_emission *emission)
             target->value_c = step->c;
             target->first_label = first;
             target->label_count = put_step_labels(emission, step, labels + first);
-            target->empty = step->sum_size == 0;
+            target->empty = is_empty(plan, step);
             first += target->label_count;
         }
         count++;

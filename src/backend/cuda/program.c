@@ -361,6 +361,12 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
                               &made->verdict_address));
     *made->verdict = UINT64_MAX;
     TRY(take_memory(made, options));
+    if (from->decode_rows > 0) { /* gaps between values are downloaded with them */
+        TRY(ts_cuda_result(from->device,
+                           from->device->driver->set_bytes(made->memory + from->decode_offset, 0,
+                                                           from->output_offset - from->decode_offset, made->stream),
+                           "cuMemsetD8Async"));
+    }
     made->list.units = from->device->units;
     made->list.scratch = made->memory + from->scratch_offset;
     made->list.tables_address = made->memory + from->tables_offset;

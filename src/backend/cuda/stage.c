@@ -108,17 +108,21 @@ tensum_status ts_cuda_stage_layout(ts_cuda_workspace *workspace, ts_cu_stream st
         return TENSUM_OK;
     }
     if (ts_cuda_capturing(device, stream)) {
-        TRY(ts_fail(TENSUM_STATUS_NOT_PREPARED, "tensors in host memory: run once before capturing"));
+        return ts_fail(TENSUM_STATUS_NOT_PREPARED, "tensors in host memory: run once before capturing");
     }
     ts_cuda_stage_free(workspace);
     TRY(ts_cuda_result(device, device->driver->event_create(&workspace->stage_event, TS_CU_EVENT_NO_TIMING),
                        "cuEventCreate"));
     TRY(ts_cuda_allocate_host(device, bytes, "staging memory", &workspace->stage_host, NULL));
     TRY(ts_cuda_allocate(device, bytes, stream, "the staging of host tensors", &workspace->stage_device));
+    /* The gaps between tensors travel too. */
+    TRY(ts_cuda_result(device, device->driver->set_bytes(workspace->stage_device, 0, bytes, stream), "cuMemsetD8Async"));
     workspace->stage_bytes = bytes;
 done:
     if (status != TENSUM_OK) {
+        ts_cuda_release(device, workspace->stage_device, bytes, stream);
         ts_cuda_release_host(device, workspace->stage_host);
+        workspace->stage_device = 0;
         workspace->stage_host = NULL;
     }
     return status;

@@ -447,7 +447,7 @@ template <typename P> TS_DEVICE void ts_reduce_adjoint(const ts_cuda_reduce_adjo
                 } else if constexpr (P::add_op == ts_op_lse) {
                     typename P::value x = P::load(a[base.a]), total = P::load(c[c_at]);
                     G weighted = total == P::zero() ? G(0) : (G)(g[g_at] * (G)ts_exp(x - total));
-                    ts_gradient_add(sum, p.sum == 1 && p.sum_count == 0 ? g[g_at] : weighted);
+                    ts_gradient_add(sum, weighted);
                 } else {
                     ts_gradient_add(sum, g[g_at]);
                 }

@@ -77,14 +77,14 @@ template <typename P> TS_DEVICE void ts_absorb(const ts_cuda_slices &p)
         if (element < p.elements) {
             ts_cuda_offsets at = ts_offsets_of(modes, p.modes.count, p.modes.wide, element);
             if (won[at.w] < 0) {
-                total[at.c] = partial[at.a];
+                total[at.c] = P::store(P::finish(P::load(partial[at.a]))); /* a sum of one term */
                 won[at.w] = slice;
                 continue;
             }
             typename P::value before = P::load(total[at.c]), x = P::load(partial[at.a]);
             if constexpr (P::selective) {
                 if (P::better(x, before)) {
-                    total[at.c] = partial[at.a];
+                    total[at.c] = P::store(P::finish(P::load(partial[at.a]))); /* a sum of one term */
                     won[at.w] = slice;
                 }
             } else {
