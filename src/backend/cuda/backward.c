@@ -278,6 +278,9 @@ static tensum_status emit_decode(const ts_cuda_emission *emission, int64_t posit
     const ts_cuda_program *program = emission->program;
     const tensum_plan *plan = program->plan;
 
+    if (plan->slice_total == 0) { /* the output is 0 of the semiring everywhere */
+        return TENSUM_OK;
+    }
     for (int32_t s = plan->step_count - 1; s >= 0; s--) {
         const ts_step *step = &plan->steps[s];
         ts_cuda_decode p = {0};
