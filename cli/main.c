@@ -4,7 +4,7 @@
 
 #include "command.h"
 
-#define COMMANDS(X) X(solve) X(contract) X(grad) X(plan) X(info)
+#define COMMANDS(X) X(solve) X(contract) X(grad) X(plan) X(info) X(bench)
 
 #define DECLARE(id) extern const subcommand command_##id;
 COMMANDS(DECLARE)

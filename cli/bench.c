@@ -1,0 +1,513 @@
+/* tensum bench: how fast contractions, reductions, networks and small steps are on this machine. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "network_input.h"
+
+enum { KEY_SIZE = 0x500, KEY_SHAPE, KEY_WINNERS, KEY_GRADIENT, KEY_REPEATS, KEY_CASE };
+enum { CHAIN = 10, MOST_REPEATS = 10000 };
+
+static const struct argp_option options[] = {
+    NETWORK_OPTIONS,
+    {"size", KEY_SIZE, "N", 0, "gemm, reduce: extent (1024, 4096); overhead: extent of every label (2)", 2},
+    {"shape", KEY_SHAPE, "MxNxK", 0, "gemm: rows, columns and sum", 2},
+    {"case", KEY_CASE, "NAME", 0, "reduce: transpose (default), permute, rows, columns", 2},
+    {"winners", KEY_WINNERS, NULL, 0, "gemm: find winners too", 2},
+    {"gradient", KEY_GRADIENT, NULL, 0, "network: gradients too", 2},
+    {"repeats", KEY_REPEATS, "N", 0, "runs to time; the default fills about a second", 2},
+    {0},
+};
+
+typedef struct arguments {
+    network_arguments network;
+    const char *kind, *name;
+    int64_t size, shape[3];
+    int repeats;
+    bool winners, gradient;
+} arguments;
+
+static const char *const kinds[] = {"gemm", "reduce", "network", "overhead"};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    void **inputs = state->input;
+    arguments *a = inputs[0];
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = inputs[1];
+        return 0;
+    case KEY_SIZE:
+        a->size = parse_integer(state, "size", argument, 1, INT32_MAX);
+        return 0;
+    case KEY_SHAPE: {
+        char *at = argument;
+        for (int i = 0; i < 3; i++) {
+            char *end;
+            a->shape[i] = strtoll(at, &end, 10);
+            if (end == at || a->shape[i] < 1 || *end != (i < 2 ? 'x' : 0)) {
+                argp_error(state, "--shape is '%s', expected three sizes such as 512x512x64", argument);
+            }
+            at = end + 1;
+        }
+        return 0;
+    }
+    case KEY_CASE:
+        a->name = argument;
+        return 0;
+    case KEY_WINNERS:
+        a->winners = true;
+        return 0;
+    case KEY_GRADIENT:
+        a->gradient = true;
+        return 0;
+    case KEY_REPEATS:
+        a->repeats = (int)parse_integer(state, "repeats", argument, 1, MOST_REPEATS);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (a->kind == NULL) {
+            for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+                if (strcmp(argument, kinds[i]) == 0) {
+                    a->kind = kinds[i];
+                    return 0;
+                }
+            }
+            argp_error(state, "there is no benchmark '%s', expected gemm, reduce, network or overhead", argument);
+        }
+        return parse_network_argument(key, argument, state, &a->network);
+    case ARGP_KEY_END:
+        if (a->kind == NULL) {
+            argp_error(state, "expected gemm, reduce, network or overhead");
+        }
+        return strcmp(a->kind, "network") == 0 ? parse_network_argument(key, argument, state, &a->network) : 0;
+    default:
+        return parse_network_argument(key, argument, state, &a->network);
+    }
+}
+
+/* ---- running one program many times ---- */
+
+typedef struct work {
+    tensum_context *context;
+    tensum_network *network;
+    tensum_plan *plan;
+    tensum_program *program;
+    tensum_workspace *workspace;
+    tensum_tensor *inputs, *gradients;
+    tensum_tensor output, winners;
+    int64_t count;
+    unsigned modes;
+    bool own_inputs;
+} work;
+
+typedef struct timing {
+    double median, least;
+    int repeats;
+} timing;
+
+static int64_t element_count(int32_t rank, const int64_t *extents)
+{
+    int64_t count = 1;
+    for (int32_t i = 0; i < rank; i++) {
+        count *= extents[i];
+    }
+    return count;
+}
+
+static tensum_tensor new_tensor(tensum_dtype dtype, int32_t rank, const int64_t *extents)
+{
+    tensum_tensor tensor = {NULL, dtype, rank, extents, NULL, {TENSUM_CPU, 0}};
+    tensor.data = allocate_or_exit((size_t)element_count(rank, extents), tensum_dtype_bytes(dtype));
+    return tensor;
+}
+
+/* Numbers from 0 to 1, whole ones from 0 to 99, the same for every run. */
+static tensum_status fill_random(tensum_tensor *tensor, uint64_t *state)
+{
+    const int64_t count = element_count(tensor->rank, tensor->extents);
+    double *values = allocate_or_exit((size_t)count, sizeof *values);
+    const bool whole = tensor->dtype == TENSUM_I16 || tensor->dtype == TENSUM_I32 || tensor->dtype == TENSUM_I64;
+    for (int64_t i = 0; i < count; i++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        const double x = (double)(*state >> 11) / 9007199254740992.0;
+        values[i] = whole ? floor(100 * x) : tensor->dtype == TENSUM_BOOL ? x < 0.05 : x;
+    }
+    const tensum_tensor from = {values, TENSUM_F64, 1, &count, NULL, {TENSUM_CPU, 0}};
+    tensum_tensor to = *tensor;
+    to.rank = 1;
+    to.extents = &count;
+    const tensum_status status = tensum_convert(&from, &to);
+    free(values);
+    return status;
+}
+
+static void release(work *w)
+{
+    for (int64_t i = 0; w->own_inputs && i < w->count; i++) {
+        free(w->inputs[i].data);
+    }
+    for (int64_t i = 0; w->gradients != NULL && i < w->count; i++) {
+        free(w->gradients[i].data);
+    }
+    free(w->own_inputs ? w->inputs : NULL);
+    free(w->gradients);
+    free(w->output.data);
+    free(w->winners.data);
+    tensum_workspace_release(w->workspace);
+    tensum_program_release(w->program);
+    tensum_plan_release(w->plan);
+    if (w->own_inputs) {
+        tensum_network_release(w->network);
+        tensum_context_release(w->context);
+    }
+}
+
+/* Program, workspace and results for a plan. */
+static tensum_status prepare(work *w, const shared_options *shared, tensum_dtype dtype, bool winners, bool gradient)
+{
+    tensum_program_options program = TENSUM_PROGRAM_OPTIONS_INIT;
+    int32_t rank;
+    const int64_t *extents;
+    tensum_status status = tensum_network_operand(w->network, -1, &rank, NULL, &extents);
+    if (status != TENSUM_OK) {
+        return status;
+    }
+    w->modes = TENSUM_VALUE | (winners ? TENSUM_WINNERS : 0u) | (gradient ? TENSUM_GRADIENT : 0u);
+    program.modes = w->modes;
+    program.device = shared->device;
+    program.check = 0; /* what is timed is the contraction */
+    w->output = new_tensor(dtype, rank, extents);
+    if (winners) {
+        w->winners = new_tensor(TENSUM_I32, rank, extents);
+    }
+    if (gradient) {
+        w->gradients = allocate_or_exit((size_t)w->count, sizeof *w->gradients);
+        for (int64_t i = 0; i < w->count; i++) {
+            w->gradients[i] = new_tensor(tensum_dtype_gradient(dtype), w->inputs[i].rank, w->inputs[i].extents);
+        }
+    }
+    status = tensum_program_create(w->plan, w->context, &program, &w->program);
+    return status == TENSUM_OK ? tensum_workspace_create(w->program, NULL, &w->workspace) : status;
+}
+
+static int by_value(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+/* Time `repeats` runs (0: about a second's worth), each of `inner` calls. */
+static tensum_status measure(work *w, int repeats, int inner, timing *result)
+{
+    tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+    double *seconds = allocate_or_exit(MOST_REPEATS, sizeof *seconds);
+    int done = 0;
+    double total = 0;
+    tensum_status status = TENSUM_OK;
+    run.inputs = w->inputs;
+    run.output = &w->output;
+    run.winners = w->winners.data != NULL ? &w->winners : NULL;
+    run.gradients = w->gradients;
+    status = tensum_run(w->program, w->workspace, &run); /* warm up: caches, threads, first touch */
+    while (status == TENSUM_OK && (repeats > 0 ? done < repeats : done < 5 || (total < 1.0 && done < MOST_REPEATS))) {
+        const double start = seconds_now();
+        for (int i = 0; i < inner && status == TENSUM_OK; i++) {
+            status = tensum_run(w->program, w->workspace, &run);
+        }
+        const double elapsed = seconds_now() - start;
+        total += elapsed;
+        seconds[done++] = elapsed / inner;
+    }
+    if (status == TENSUM_OK) {
+        qsort(seconds, (size_t)done, sizeof *seconds, by_value);
+        result->median = done % 2 == 1 ? seconds[done / 2] : 0.5 * (seconds[done / 2 - 1] + seconds[done / 2]);
+        result->least = seconds[0];
+        result->repeats = done;
+    }
+    free(seconds);
+    return status;
+}
+
+/* An expression with random operands. extents: [count][], as the ranks say. */
+static tensum_status prepare_expression(work *w, const shared_options *shared, const char *expression, int64_t count,
+                                        const int32_t *ranks, const int64_t *const *extents, tensum_semiring semiring,
+                                        tensum_dtype dtype, bool winners)
+{
+    tensum_context_options context = TENSUM_CONTEXT_OPTIONS_INIT;
+    tensum_plan_options plan = TENSUM_PLAN_OPTIONS_INIT;
+    tensum_order_options order = TENSUM_ORDER_OPTIONS_INIT;
+    tensum_tree *tree = NULL;
+    uint64_t state = shared->seed + 1;
+    context.threads = shared->threads;
+    w->count = count;
+    w->own_inputs = true;
+    w->inputs = allocate_or_exit((size_t)count, sizeof *w->inputs);
+    plan.semiring = semiring;
+    plan.dtype = dtype;
+    plan.modulus = semiring == TENSUM_SUM_PRODUCT_MOD ? 1000000007 : 0;
+    tensum_status status = tensum_context_create(&context, &w->context);
+    for (int64_t i = 0; i < count && status == TENSUM_OK; i++) {
+        w->inputs[i] = new_tensor(dtype, ranks[i], extents[i]);
+        status = fill_random(&w->inputs[i], &state);
+    }
+    if (status == TENSUM_OK) {
+        status = tensum_network_parse(expression, count, ranks, extents, 0, NULL, NULL, &w->network);
+    }
+    if (status == TENSUM_OK) {
+        order.seed = shared->seed;
+        status = tensum_order(w->network, &order, w->context, &tree);
+    }
+    if (status == TENSUM_OK) {
+        status = tensum_plan_create(w->network, tree, &plan, &w->plan);
+    }
+    tensum_tree_release(tree);
+    return status == TENSUM_OK ? prepare(w, shared, dtype, winners, false) : status;
+}
+
+/* ---- reports ---- */
+
+typedef struct report {
+    const char *what;
+    tensum_semiring semiring;
+    tensum_dtype dtype;
+    double pairs, bytes;
+    double ceiling; /* pairs per second of one thread; 0: does not apply */
+    double copy;    /* bytes per second of a copy in this process; 0: does not apply */
+    int64_t steps;  /* 0: does not apply */
+    int32_t threads;
+    bool winners, gradient;
+} report;
+
+static void print_report(const shared_options *shared, const report *r, const timing *t)
+{
+    if (shared->json) {
+        json_object object;
+        json_begin(&object);
+        json_string(&object, "benchmark", r->what);
+        json_string(&object, "semiring", tensum_semiring_name(r->semiring));
+        json_string(&object, "dtype", tensum_dtype_name(r->dtype));
+        json_integer(&object, "threads", r->threads);
+        json_integer(&object, "winners", r->winners);
+        json_integer(&object, "gradient", r->gradient);
+        json_real(&object, "seconds_median", t->median);
+        json_real(&object, "seconds_min", t->least);
+        json_integer(&object, "repeats", t->repeats);
+        json_real(&object, "pairs_per_second", r->pairs / t->median);
+        json_real(&object, "bytes_per_second", r->bytes / t->median);
+        if (r->ceiling > 0) {
+            json_real(&object, "ceiling_pairs_per_second", r->ceiling);
+            json_real(&object, "share_of_ceiling", r->pairs / t->median / (r->ceiling * r->threads));
+        }
+        if (r->copy > 0) {
+            json_real(&object, "copy_bytes_per_second", r->copy);
+            json_real(&object, "share_of_copy", r->bytes / t->median / r->copy);
+        }
+        if (r->steps > 0) {
+            json_integer(&object, "steps", r->steps);
+            json_real(&object, "seconds_per_step", t->median / (double)r->steps);
+        }
+        json_end(&object);
+        return;
+    }
+    printf("%s, %s %s, %d thread%s%s%s\n", r->what, tensum_semiring_name(r->semiring), tensum_dtype_name(r->dtype),
+           (int)r->threads, r->threads == 1 ? "" : "s", r->winners ? ", winners" : "", r->gradient ? ", gradient" : "");
+    printf("  median %.6g s, least %.6g s, %d repeats\n", t->median, t->least, t->repeats);
+    if (r->pairs > 0) {
+        printf("  %.4g pairs/s", r->pairs / t->median);
+        if (r->ceiling > 0) {
+            printf(", %.2f of the ceiling of %.4g per thread", r->pairs / t->median / (r->ceiling * r->threads), r->ceiling);
+        }
+        printf("\n");
+    }
+    printf("  %.4g bytes/s", r->bytes / t->median);
+    if (r->copy > 0) {
+        printf(", %.2f of a copy's %.4g", r->bytes / t->median / r->copy, r->copy);
+    }
+    printf("\n");
+    if (r->steps > 0) {
+        printf("  %lld steps, %.4g ns per step\n", (long long)r->steps, 1e9 * t->median / (double)r->steps);
+    }
+}
+
+/* Bytes read and written per second by memcpy of a large block, the best of several. */
+static double copy_rate(size_t bytes)
+{
+    char *from = allocate_or_exit(bytes, 1), *to = allocate_or_exit(bytes, 1);
+    double best = 0;
+    memset(from, 1, bytes);
+    memset(to, 2, bytes);
+    for (int i = 0; i < 7; i++) {
+        const double start = seconds_now();
+        memcpy(to, from, bytes);
+        const double rate = 2 * (double)bytes / (seconds_now() - start);
+        from[i] = to[bytes - 1]; /* the copy is used */
+        best = rate > best ? rate : best;
+    }
+    free(from);
+    free(to);
+    return best;
+}
+
+static tensum_status bench_gemm(const arguments *a, const shared_options *shared, report *r, work *w, timing *t)
+{
+    const int64_t size = a->size > 0 ? a->size : 1024;
+    const int64_t m = a->shape[0] > 0 ? a->shape[0] : size, n = a->shape[0] > 0 ? a->shape[1] : size;
+    const int64_t k = a->shape[0] > 0 ? a->shape[2] : size;
+    const int64_t left[2] = {m, k}, right[2] = {k, n};
+    const int64_t *const extents[2] = {left, right};
+    const int32_t ranks[2] = {2, 2};
+    r->winners = a->winners;
+    r->pairs = (double)m * (double)n * (double)k;
+    r->bytes = ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * (double)tensum_dtype_bytes(r->dtype);
+    tensum_status status = prepare_expression(w, shared, "ij,jk->ik", 2, ranks, extents, r->semiring, r->dtype, a->winners);
+    if (status == TENSUM_OK && shared->device.kind == TENSUM_CPU) {
+        status = tensum_bench_ceiling(r->semiring, r->dtype, &r->ceiling);
+    }
+    return status == TENSUM_OK ? measure(w, a->repeats, 1, t) : status;
+}
+
+static tensum_status bench_reduce(const arguments *a, const shared_options *shared, report *r, work *w, timing *t)
+{
+    static const struct {
+        const char *name, *expression;
+    } cases[] = {
+        {"transpose", "ij->ji"}, {"rows", "ij->i"}, {"columns", "ij->j"},
+        {"permute", "abcdefghijklmnopqrstuvwx->xbvdtfrhpjnlmkoiqgsecuaw"}, /* rank 24, extent 2 */
+    };
+    const char *name = a->name != NULL ? a->name : "transpose";
+    int64_t extents[24], size = a->size > 0 ? a->size : 4096;
+    int32_t rank = 2;
+    size_t chosen = 0;
+    while (chosen < sizeof cases / sizeof *cases && strcmp(cases[chosen].name, name) != 0) {
+        chosen++;
+    }
+    if (chosen == sizeof cases / sizeof *cases) {
+        fprintf(stderr, "tensum: there is no case '%s', expected transpose, permute, rows or columns\n", name);
+        return TENSUM_STATUS_INVALID_ARGUMENT;
+    }
+    if (strcmp(name, "permute") == 0) {
+        rank = 24;
+        size = 2;
+    }
+    for (int32_t i = 0; i < rank; i++) {
+        extents[i] = size;
+    }
+    const int64_t *const shape[1] = {extents};
+    tensum_status status = prepare_expression(w, shared, cases[chosen].expression, 1, &rank, shape, r->semiring, r->dtype, false);
+    if (status != TENSUM_OK) {
+        return status;
+    }
+    const double read = (double)element_count(rank, extents);
+    const double written = (double)element_count(w->output.rank, w->output.extents);
+    r->bytes = (read + written) * (double)tensum_dtype_bytes(r->dtype);
+    r->copy = copy_rate((size_t)read * tensum_dtype_bytes(r->dtype));
+    return measure(w, a->repeats, 1, t);
+}
+
+static tensum_status bench_overhead(const arguments *a, const shared_options *shared, report *r, work *w, timing *t)
+{
+    int64_t size = a->size > 0 ? a->size : 2, extents[2] = {size, size};
+    const int64_t *shapes[CHAIN];
+    int32_t ranks[CHAIN];
+    char expression[3 * CHAIN + 8];
+    size_t used = 0;
+    tensum_cost cost = TENSUM_COST_INIT;
+    for (int i = 0; i < CHAIN; i++) {
+        shapes[i] = extents;
+        ranks[i] = 2;
+        used += (size_t)snprintf(expression + used, sizeof expression - used, "%s%c%c", i > 0 ? "," : "", 'a' + i, 'b' + i);
+    }
+    snprintf(expression + used, sizeof expression - used, "->a%c", 'a' + CHAIN);
+    tensum_status status = prepare_expression(w, shared, expression, CHAIN, ranks, shapes, r->semiring, r->dtype, false);
+    if (status == TENSUM_OK) {
+        status = tensum_plan_cost(w->plan, &cost);
+    }
+    if (status != TENSUM_OK) {
+        return status;
+    }
+    r->steps = cost.steps;
+    r->pairs = exp2(cost.tc);
+    r->bytes = exp2(cost.rw) * (double)tensum_dtype_bytes(r->dtype);
+    return measure(w, a->repeats, 100, t);
+}
+
+static tensum_status bench_network(const arguments *a, const shared_options *shared, report *r, work *w,
+                                   network_input *input, timing *t)
+{
+    network_arguments given = a->network;
+    tensum_cost cost = TENSUM_COST_INIT;
+    double order_seconds;
+    if (given.fill == NULL && given.inputs == NULL) {
+        given.fill = "random";
+    }
+    tensum_status status = open_network(&given, shared, input);
+    if (status == TENSUM_OK) {
+        r->semiring = input->semiring;
+        r->dtype = input->dtype;
+        status = make_plan(input, shared, TENSUM_VALUE | (a->gradient ? TENSUM_GRADIENT : 0u), &w->plan, &order_seconds);
+    }
+    if (status == TENSUM_OK) {
+        status = make_inputs(&given, shared, input);
+    }
+    if (status == TENSUM_OK) {
+        status = tensum_plan_cost(w->plan, &cost);
+    }
+    if (status != TENSUM_OK) {
+        return status;
+    }
+    w->context = input->context;
+    w->network = input->network;
+    w->inputs = input->tensors;
+    w->count = tensum_network_operand_count(input->network);
+    r->gradient = a->gradient;
+    r->steps = cost.steps * cost.slices;
+    r->pairs = exp2(cost.tc);
+    r->bytes = exp2(cost.rw) * (double)tensum_dtype_bytes(r->dtype);
+    status = prepare(w, shared, r->dtype, false, a->gradient);
+    return status == TENSUM_OK ? measure(w, a->repeats, 1, t) : status;
+}
+
+static int run(const subcommand *command, int argc, char **argv)
+{
+    arguments a = {0};
+    shared_options shared;
+    work w = {0};
+    network_input input = {0};
+    timing t = {0};
+    shared_options_init(&shared);
+    parse_command_line(command, parse, &a, &shared, argc, argv);
+    const bool network = strcmp(a.kind, "network") == 0;
+    report r = {
+        .what = a.kind,
+        .semiring = shared.semiring >= 0 ? (tensum_semiring)shared.semiring : TENSUM_MAX_PLUS,
+        .dtype = shared.dtype >= 0 ? (tensum_dtype)shared.dtype : TENSUM_F32,
+    };
+    tensum_status status = network                            ? bench_network(&a, &shared, &r, &w, &input, &t)
+                           : strcmp(a.kind, "gemm") == 0      ? bench_gemm(&a, &shared, &r, &w, &t)
+                           : strcmp(a.kind, "reduce") == 0    ? bench_reduce(&a, &shared, &r, &w, &t)
+                                                              : bench_overhead(&a, &shared, &r, &w, &t);
+    int code = EXIT_DONE;
+    if (status == TENSUM_OK) {
+        r.threads = tensum_context_threads(w.context);
+        print_report(&shared, &r, &t);
+    } else {
+        code = strcmp(tensum_last_error(), "") != 0 ? report_failure(status) : EXIT_USAGE;
+    }
+    release(&w);
+    if (network) {
+        close_network(&input);
+    }
+    return code;
+}
+
+const subcommand command_bench = {
+    "bench", "measure contractions, reductions, networks and small steps", "gemm|reduce|network|overhead [NETWORK]",
+    "gemm is a matrix product, reduce a transposition or a sum over one mode, network a whole network (random tensors\n"
+    "unless --inputs or --fill say otherwise), overhead a chain of ten tiny matrices. The defaults are max_plus and f32.\n"
+    "Rates are for the median of the repeats; the ceiling is what the packed kernel reaches on data in the first-level\n"
+    "cache, measured in the same run.\n\nExamples:\n"
+    "  tensum bench gemm --size 1024 --semiring max_plus --dtype f32 --threads 1 --winners --json\n"
+    "  tensum bench reduce --case permute\n"
+    "  tensum bench network examples/network.json --semiring sum_product\n",
+    options, true, run,
+};
