@@ -92,7 +92,7 @@ def run_cotengra(options, inputs, output, sizes):
                                      parallel=options.threads if options.threads > 1 else False,
                                      reconf_opts={}, on_trial_error="ignore")
     tree = search.search(terms, result, size)
-    return price(inputs, output, sizes, tree.get_path()), time.time() - start
+    return price(inputs, output, sizes, tree.get_path()), time.time() - start, len(search.scores)
 
 
 def run_omeco(options, inputs, output, sizes):
@@ -103,7 +103,7 @@ def run_omeco(options, inputs, output, sizes):
         tree = omeco.optimize_code(inputs, output, sizes, omeco.TreeSA(ntrials=options.threads, niters=50 * 2**trial))
         best = min(best, omeco.contraction_complexity(tree, inputs, sizes).tc)
         trial += 1
-    return best, time.time() - start
+    return best, time.time() - start, trial
 
 
 def attempt(run, *arguments):
@@ -124,8 +124,9 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
-    print("| network | tensors | ours tc | sc | s | published tc | by | cotengra tc | s | omeco tc | s |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    print("| network | tensors | tensum tc | sc | s | published tc | by | cotengra tc | s | trials "
+          "| omeco tc | s | trials |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     text = lambda value: "" if value is None else f"{value:.2f}"
     for path in options.files:
         name = os.path.splitext(os.path.basename(path))[0]
@@ -139,7 +140,7 @@ def main():
             peers = [attempt(run, options, inputs, output, sizes) for run in (run_cotengra, run_omeco)]
         cells = [name, str(len(inputs)), f"{tc:.2f}", f"{sc:.1f}", f"{seconds:.1f}", text(best), by]
         for peer in peers:
-            cells += [text(peer[0] if peer else None), f"{peer[1]:.1f}" if peer else ""]
+            cells += [f"{peer[0]:.2f}", f"{peer[1]:.1f}", str(peer[2])] if peer else ["", "", ""]
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
