@@ -19,7 +19,9 @@ enum {
 
 typedef const ts_cpu_kernel *table[TENSUM_SEMIRING_COUNT][TENSUM_DTYPE_COUNT];
 
-#define TS_PAIR(s, a, m, sel, d) extern const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_generic;
+/* Weak: a pair that no kernel file names yet (a semiring that has just been declared) is left to the oracle's loops. */
+#define WEAK __attribute__((weak))
+#define TS_PAIR(s, a, m, sel, d) extern WEAK const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_generic;
 #include "algebra/pairs.def"
 #define TENSUM_SEMIRING(ID, name, alias, add, mul, dtypes, selective, summary) \
     [TENSUM_##ID] = {TS_DTYPES_##dtypes(name, add, mul, selective)},
@@ -31,9 +33,9 @@ static const table kernels_generic = {
 #undef TENSUM_SEMIRING
 
 #if defined(TS_CPU_X86)
-#define TS_PAIR(s, a, m, sel, d)                                   \
-    extern const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_avx2;     \
-    extern const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_avx512;
+#define TS_PAIR(s, a, m, sel, d)                                        \
+    extern WEAK const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_avx2;     \
+    extern WEAK const ts_cpu_kernel ts_cpu_kernel_##s##_##d##_avx512;
 #include "algebra/pairs.def"
 #define TENSUM_SEMIRING(ID, name, alias, add, mul, dtypes, selective, summary) \
     [TENSUM_##ID] = {TS_DTYPES_##dtypes(name, add, mul, selective)},
@@ -158,18 +160,58 @@ static tensum_status device_query(int32_t index, tensum_device_info *info)
 
 static unsigned supports(tensum_semiring semiring, tensum_dtype dtype) { return ts_pair_modes(semiring, dtype); }
 
+static const ts_backend *oracle(void) { return ts_backend_find(TENSUM_REFERENCE); }
+
+static bool has_kernel(const ts_algebra *algebra) { return ts_cpu_kernel_find(algebra->semiring, algebra->dtype) != NULL; }
+
+static size_t contract_scratch(const ts_contract_spec *spec, int32_t threads)
+{
+    return has_kernel(&spec->algebra) ? ts_cpu_contract_scratch(spec, threads) : 0;
+}
+static size_t reduce_scratch(const ts_reduce_spec *spec, int32_t threads)
+{
+    return has_kernel(&spec->algebra) ? ts_cpu_reduce_scratch(spec, threads) : 0;
+}
+static size_t adjoint_scratch(const ts_adjoint_spec *spec, int32_t threads)
+{
+    return has_kernel(&spec->algebra) ? ts_cpu_adjoint_scratch(spec, threads) : 0;
+}
+static tensum_status contract(const ts_contract_spec *spec, const void *a, const void *b, void *c, void *winners,
+                              const ts_run *run)
+{
+    return has_kernel(&spec->algebra) ? ts_cpu_contract(spec, a, b, c, winners, run)
+                                      : oracle()->contract(spec, a, b, c, winners, run);
+}
+static tensum_status reduce(const ts_reduce_spec *spec, const void *a, void *c, void *winners, const ts_run *run)
+{
+    return has_kernel(&spec->algebra) ? ts_cpu_reduce_step(spec, a, c, winners, run)
+                                      : oracle()->reduce(spec, a, c, winners, run);
+}
+static tensum_status adjoint(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c, const void *winners,
+                             const void *g, void *d, const ts_run *run)
+{
+    return has_kernel(&spec->algebra) ? ts_cpu_adjoint(spec, a, b, c, winners, g, d, run)
+                                      : oracle()->adjoint(spec, a, b, c, winners, g, d, run);
+}
+static tensum_status reduce_adjoint(const ts_reduce_adjoint_spec *spec, const void *a, const void *c, const void *winners,
+                                    const void *g, void *d, const ts_run *run)
+{
+    return has_kernel(&spec->algebra) ? ts_cpu_reduce_adjoint(spec, a, c, winners, g, d, run)
+                                      : oracle()->reduce_adjoint(spec, a, c, winners, g, d, run);
+}
+
 const ts_backend ts_backend_cpu = {
     .name = "cpu",
     .kind = TENSUM_CPU,
     .device_count = device_count,
     .device_query = device_query,
     .supports = supports,
-    .contract_scratch = ts_cpu_contract_scratch,
-    .reduce_scratch = ts_cpu_reduce_scratch,
-    .adjoint_scratch = ts_cpu_adjoint_scratch,
-    .contract = ts_cpu_contract,
-    .reduce = ts_cpu_reduce_step,
-    .adjoint = ts_cpu_adjoint,
-    .reduce_adjoint = ts_cpu_reduce_adjoint,
+    .contract_scratch = contract_scratch,
+    .reduce_scratch = reduce_scratch,
+    .adjoint_scratch = adjoint_scratch,
+    .contract = contract,
+    .reduce = reduce,
+    .adjoint = adjoint,
+    .reduce_adjoint = reduce_adjoint,
     .fill = ts_cpu_fill,
 };
