@@ -476,6 +476,15 @@ def memory_limit():
     tight = answer("contract", DATA / "network_medium.json", "--fill", FILL, "--order", "greedy", "--memory-limit", f"{limit}B")
     assert tight["slices"] > 1 and tight["peak_bytes"] <= limit
     near(tight["value"], free["value"], 1e-12)
+    # gradients and decoding keep every intermediate: the limit counts those
+    for command in (["grad", DATA / "network_medium.json", "--fill", "random"], ["solve", DATA / "Grids_12.uai", "--task", "map"],
+                    ["solve", DATA / "Grids_12.uai", "--task", "mar"]):
+        free = answer(*command, "--order", "greedy")
+        limit = free["peak_bytes"] // 2
+        tight = answer(*command, "--order", "greedy", "--memory-limit", f"{limit}B")
+        assert tight["peak_bytes"] <= limit  # by slices, or by an order that the search for them came upon
+        key = "log10_value" if "log10_value" in free else "value"
+        near(tight[key] / free[key], 1, 1e-10)
     fails(4, ["memory"], "contract", DATA / "network_medium.json", "--fill", FILL, "--memory-limit", "8B")
 
 
