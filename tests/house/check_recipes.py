@@ -143,7 +143,7 @@ def main():
     copy(source, scratch)
     edit(scratch)
     for command in (["cmake", "-S", scratch, "-B", scratch / "build", "-G", "Ninja", "-DTENSUM_TESTS=OFF", "-DTENSUM_CLI=OFF",
-                     "-DTENSUM_WERROR=ON", "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_COMPILER={compiler}"],
+                     "-DTENSUM_WERROR=ON", "-DTENSUM_GENERIC_KERNELS=ON", "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_COMPILER={compiler}"],
                     ["cmake", "--build", scratch / "build", "--target", "tensum", "-j", "2"]):
         made = subprocess.run(command, capture_output=True, text=True)
         if made.returncode:
