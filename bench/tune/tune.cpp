@@ -186,7 +186,7 @@ static void time_stream(const char *title, const std::string &name, std::vector<
     p.a = address(from);
     p.b = address(tiny);
     p.c = address(to);
-    for (int64_t blocks : {132 * 4, 132 * 8, 132 * 64}) {
+    for (int64_t blocks : {132 * TS_CUDA_STREAM_BLOCKS, 132 * 2 * TS_CUDA_STREAM_BLOCKS}) {
         const int64_t grid = p.tile_count < blocks ? p.tile_count : blocks;
         double seconds = machine_time(5, [&] { machine_launch(name, &p, sizeof p, grid, TS_CUDA_STREAM_THREADS, ts_cuda_stream_shared(&p, (uint32_t)bytes)); });
         machine_wait(name.c_str());
@@ -236,6 +236,10 @@ int main(int argc, char **argv)
 {
     report = argc > 1 ? fopen(argv[1], "w") : nullptr;
     for (int i = 2; i < argc; i++) machine_open(argv[i]);
+    if (getenv("STREAMS")) {
+        streams();
+        return 0;
+    }
 #ifndef TENSUM_SIMCUDA
     {
         const size_t bytes = (size_t)4 << 30;

@@ -51,18 +51,19 @@ typedef struct candidate {
     int32_t left, right, threads;
     int32_t blocks;    /* at a time on a multiprocessor */
     double rate, rate_w;
+    double overhead_w; /* seconds per block with winners: finding them takes as long for a short sum */
 } candidate;
 
 static const candidate candidates[] = {
-#define CANDIDATE(id, left, right, threads, blocks, rate, rate_w)                                                      \
+#define CANDIDATE(id, left, right, threads, blocks, rate, rate_w, overhead_w)                                          \
     {TS_CUDA_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id##_W, left, right, threads, blocks, \
-     rate, rate_w}
-    CANDIDATE(LARGE, 128, 128, 256, 2, 11.7e12, 0.0),
-    CANDIDATE(DEEP, 128, 64, 256, 2, 0.0, 5.0e12),
-    CANDIDATE(SMALL, 32, 64, 128, 4, 9.0e12, 2.4e12),
-    CANDIDATE(GENERIC, 16, 16, 256, 2, 1.2e12, 0.8e12),
-    CANDIDATE(SKINNY, 1, 128, 128, 8, 1.0e12, 0.7e12),
-    CANDIDATE(ROW, 1, 1, 256, 4, 0.5e12, 0.4e12),
+     rate, rate_w, overhead_w}
+    CANDIDATE(LARGE, 128, 128, 256, 2, 11.7e12, 0.0, 0.0),
+    CANDIDATE(DEEP, 128, 64, 256, 2, 0.0, 6.2e12, 1.6e-4),
+    CANDIDATE(SMALL, 32, 64, 128, 4, 9.0e12, 2.4e12, 0.0),
+    CANDIDATE(GENERIC, 16, 16, 256, 2, 1.2e12, 0.8e12, 0.0),
+    CANDIDATE(SKINNY, 1, 128, 128, 8, 1.0e12, 0.7e12, 0.0),
+    CANDIDATE(ROW, 1, 1, 256, 4, 0.5e12, 0.4e12, 0.0),
 #undef CANDIDATE
 };
 
@@ -83,7 +84,8 @@ static double guess(const candidate *which, int64_t batch, int64_t left, int64_t
     rounds = tiles <= slots ? 1.0 : tiles / slots;
     share = (winners ? which->rate_w : which->rate) / 132.0 / which->blocks;
     return latency * (*splits > 1 ? 2.0 : 1.0) +
-           rounds * (latency * 0.3 + (double)which->left * which->right * ((double)sum / (double)*splits) / share);
+           rounds * (latency * 0.3 + (winners ? which->overhead_w : 0.0) +
+                     (double)which->left * which->right * ((double)sum / (double)*splits) / share);
 }
 
 void ts_cuda_choose_contract(const ts_contract_spec *spec, int units, const bool *has, ts_cuda_choice *choice)

@@ -13,7 +13,7 @@ tensum_status ts_cuda_add_stream(ts_cuda_list *list, const ts_cuda_kernels *kern
     tensum_status status = TENSUM_OK;
     ts_cuda_mode table[TS_CUDA_STREAM_MODES];
     ts_cuda_stream plan;
-    int64_t blocks = (int64_t)list->units * 8; /* as many as run at a time: each goes on to the next tile */
+    int64_t blocks = (int64_t)list->units * TS_CUDA_STREAM_BLOCKS; /* as many as run at a time: each goes on to the next tile */
 
     *added = false;
     if (list->measure || !kernels->has[kernel] || kept_count + sum_count > TS_CUDA_STREAM_MODES) {

@@ -144,8 +144,13 @@ typedef struct ts_cuda_contract {
 #define TS_CUDA_STREAM_STORE 20
 #define TS_CUDA_STREAM_SUM 8
 #define TS_CUDA_STREAM_OUTER 32
+#ifndef TS_CUDA_STREAM_BLOCKS
+#define TS_CUDA_STREAM_BLOCKS 4 /* at a time on a multiprocessor */
+#endif
 #define TS_CUDA_STREAM_THREADS 256
-#define TS_CUDA_STREAM_SHARE 8 /* most elements and results of a thread */
+#ifndef TS_CUDA_STREAM_SHARE
+#define TS_CUDA_STREAM_SHARE 4 /* most elements and results of a thread */
+#endif
 typedef struct ts_cuda_stream_load { /* ascending a strides */
     int32_t extent, partial; /* within the tile; partial: 0, 1 or 2 */
     int32_t q, pad;

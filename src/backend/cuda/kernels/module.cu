@@ -31,7 +31,7 @@
     TS_TILED(d, contract_generic, GENERIC, 1, 0, 16, 16, 16, 1, 1, 256, 3, 2)                                                 \
     TS_TILED(d, contract_small, SMALL, ts_pack_of<pair_##d>::pack, 0, 32, 64, 16, 4, 4, 128, 3, TS_BLOCKS_SMALL(d))                            \
     TS_KERNEL(TS_NAME(d, contract_skinny), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, false>(p); }              \
-    TS_KERNEL_BLOCKS(TS_NAME(d, stream), ts_cuda_stream, TS_CUDA_STREAM_THREADS, 3) { ts_stream<ts_stream_sum<pair_##d>>(p); } \
+    TS_KERNEL_BLOCKS(TS_NAME(d, stream), ts_cuda_stream, TS_CUDA_STREAM_THREADS, TS_CUDA_STREAM_BLOCKS) { ts_stream<ts_stream_sum<pair_##d>>(p); } \
     TS_KERNEL(TS_NAME(d, contract_row), ts_cuda_contract, 256) { ts_contract_row<pair_##d, false>(p); }                    \
     TS_KERNEL(TS_NAME(d, reduce), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d>(p); }                        \
     TS_KERNEL(TS_NAME(d, reduce_row), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_row<pair_##d>(p); }                     \
@@ -68,6 +68,18 @@
 #define TS_MORE_1_BOOLEAN(d) TS_CHOOSING(d) TS_ADJOINTS(d) TS_REDUCE_ADJOINTS(d)
 #define TS_MORE TS_JOIN(TS_JOIN(TS_JOIN(TS_MORE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES)
 
+/* log_sum_exp, the one non-selective semiring over FLOATING, has no large tiles: two registers per accumulator and an
+ * exponential per term make them the slower ones. */
+#define TS_LARGE_0_NUMBER(...) __VA_ARGS__
+#define TS_LARGE_0_FLOATING(...)
+#define TS_LARGE_0_BOOLEAN(...) __VA_ARGS__
+#define TS_LARGE_0_COUNTED(...)
+#define TS_LARGE_0_RESIDUE(...)
+#define TS_LARGE_1_ORDERED(...) __VA_ARGS__
+#define TS_LARGE_1_FLOATING(...) __VA_ARGS__
+#define TS_LARGE_1_BOOLEAN(...) __VA_ARGS__
+#define TS_LARGE(...) TS_JOIN(TS_JOIN(TS_JOIN(TS_LARGE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES)(__VA_ARGS__)
+
 /* 128x128 results per block: for dtypes whose accumulators leave room for 8x8 of them per thread. */
 #define TS_LARGE_f16(d) TS_TILED(d, contract_large, LARGE, ts_pack_of<pair_##d>::pack, 0, 128, 128, 16, 8, 8, 256, 3, TS_BLOCKS_LARGE(d))
 #define TS_LARGE_bf16(d) TS_LARGE_f16(d)
@@ -90,6 +102,6 @@
     TS_DEFINE_PAIR(a, m, sel, d)      \
     TS_ALWAYS(d)                      \
     TS_MORE(d)                        \
-    TS_LARGE_##d(d)
+    TS_LARGE(TS_LARGE_##d(d))
 #define TS_EXPAND(list, ...) list(__VA_ARGS__)
 TS_EXPAND(TS_JOIN(TS_DTYPES_, TS_MODULE_DTYPES), TS_MODULE_SEMIRING, TS_MODULE_ADD, TS_MODULE_MUL, TS_MODULE_SELECTIVE)

@@ -16,7 +16,7 @@ static inline int64_t ts_cuda_stream_step(int64_t stride) { return stride < 0 ? 
 static inline bool ts_cuda_stream_plan(const ts_cuda_mode *modes, int32_t kept_count, int32_t sum_count, bool two,
                                        uint32_t bytes, ts_cuda_stream *p)
 {
-    const int64_t most = bytes <= 8 ? TS_CUDA_STREAM_THREADS * TS_CUDA_STREAM_SHARE : 1024; /* elements or results of a tile */
+    const int64_t most = bytes <= 8 || TS_CUDA_STREAM_SHARE <= 4 ? TS_CUDA_STREAM_THREADS * TS_CUDA_STREAM_SHARE : 1024; /* elements or results of a tile */
     const int64_t run = bytes >= 8 ? 16 : bytes == 4 ? 32 : 64;        /* elements that should be read or written in a row */
     int64_t tile[TS_CUDA_STREAM_MODES], q[TS_CUDA_STREAM_MODES], elements = 1, results = 1, terms = 1, tiles = 1, step;
     int32_t order[TS_CUDA_STREAM_MODES], count = kept_count + sum_count, partial[2] = {-1, -1}, rows = 1, row_of_mode;
