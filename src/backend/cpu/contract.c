@@ -5,7 +5,9 @@
 
 #define PANEL_BLOCK_BYTES ((int64_t)512 << 10)  /* one side's packed block of a task: it stays in the second-level cache */
 #define SHARED_BYTES ((int64_t)64 << 20)        /* packed columns shared by all workers */
-#define DEPTH_BYTES ((int64_t)8 << 10)          /* packed depth of one row */
+#define DEPTH_BYTES ((int64_t)1 << 10)          /* packed depth of one row: two panels stay in the first-level cache */
+#define WINNER_DEPTH_BYTES ((int64_t)8 << 10)   /* deeper, because winners are looked for once per chunk */
+#define TILES_BYTES ((int64_t)1 << 20)          /* accumulators that wait for the next chunk */
 #define DIRECT_PAIRS 16384                      /* smaller contractions are not worth packing */
 
 typedef struct contract_side {
@@ -102,7 +104,8 @@ static void lay_out(contract_job *job, int64_t threads)
     const int64_t row_panels = divide_up(job->rows.size, kernel->rows);
     const int64_t column_panels = divide_up(job->columns.size, kernel->columns);
 
-    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64, DEPTH_BYTES / packed * words);
+    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64,
+                                (winners ? WINNER_DEPTH_BYTES : DEPTH_BYTES) / packed * words);
     job->chunks = divide_up(spec->sum, job->depth_block);
     const int64_t depth_packed = divide_up(job->depth_block, words);
     job->line = (size_t)(divide_up(depth_packed, TS_WINNER_BLOCK) * TS_WINNER_BLOCK);
@@ -142,10 +145,13 @@ static void lay_out(contract_job *job, int64_t threads)
         }
         column_block = ts_min64(column_block, column_panels);
     }
+    job->tile_bytes = (size_t)(kernel->rows * kernel->columns * kernel->accumulator_bytes);
+    if (job->chunks > 1) {
+        column_block = ts_max64(1, ts_min64(column_block, TILES_BYTES / (panels * (int64_t)job->tile_bytes)));
+    }
     job->column_block = column_block * kernel->columns;
     job->range *= kernel->columns;
     job->column_blocks = divide_up(job->shared ? job->range : job->columns.size, job->column_block);
-    job->tile_bytes = (size_t)(kernel->rows * kernel->columns * kernel->accumulator_bytes);
 
     const int64_t tiles = job->chunks > 1 ? panels * column_block : 1;
     const int64_t tile = kernel->rows * kernel->columns;
@@ -164,7 +170,7 @@ static void lay_out(contract_job *job, int64_t threads)
     job->lines_a = take(&worker, winners ? job->row_block * (int64_t)job->line : 0, (size_t)packed);
     job->tiles = take(&worker, tiles, job->tile_bytes);
     job->winner_tiles = take(&worker, winners ? tiles * tile : 0, 8);
-    job->blocks = take(&worker, winners ? tile : 0, 4);
+    job->blocks = take(&worker, winners ? tile : 0, 8);
     job->inexact = take(&worker, kernel->shifted ? tile : 0, 1);
     size_t *columns = job->shared ? &shared : &worker;
     const int64_t column_count = job->shared ? job->range : job->column_block, chunks = job->shared ? job->chunks : 1;
@@ -287,7 +293,8 @@ static void shifts(const contract_job *job, const contract_side *side, const uin
     for (int64_t first = 0; first < job->spec->sum; first += job->depth_block) {
         const int64_t depth = ts_min64(job->depth_block, job->spec->sum - first);
         ts_cpu_offsets(job->sum_modes, job->spec->sum_count, side->tensor, first, depth, depths);
-        const ts_cpu_panel panel = {.source = data, .rows = rows, .depths = depths, .count = (int32_t)count, .depth = depth};
+        const ts_cpu_panel panel = {.source = data, .rows = rows, .depths = depths, .count = (int32_t)count, .depth = depth,
+                                    .rows_unit = ts_cpu_unit(rows, count), .depth_unit = ts_cpu_unit(depths, depth)};
         job->kernel->maxima(&panel, result);
     }
     for (int64_t i = 0; i < count; i++) {
@@ -427,7 +434,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
     int64_t *columns_w = (int64_t *)(void *)(scratch + job->columns_w);
     int64_t *depth_a = (int64_t *)(void *)(scratch + job->depth_a), *depth_b = (int64_t *)(void *)(scratch + job->depth_b);
     int64_t *winner_tiles = (int64_t *)(void *)(scratch + job->winner_tiles);
-    int32_t *blocks = (int32_t *)(void *)(scratch + job->blocks);
+    void *blocks = scratch + job->blocks;
     double *row_shifts = kernel->shifted ? (double *)(void *)(scratch + job->shifts_a) : NULL;
     double *column_shifts = kernel->shifted ? (double *)(void *)(columns_scratch + job->shifts_b) : NULL;
 
@@ -504,7 +511,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
                     }
                 }
                 if (winners) {
-                    memset(blocks, 0xff, (size_t)tile * sizeof *blocks);
+                    memset(blocks, 0xff, (size_t)(tile * kernel->packed_bytes));
                 }
                 if (troubled(kernel->trouble, seen_a[p], seen_b[q])) {
                     kernel->multiply_careful(packed_depth, panel_a, panel_b, accumulators, winners ? blocks : NULL);

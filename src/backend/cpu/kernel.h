@@ -59,7 +59,7 @@ typedef struct ts_cpu_store {
 typedef struct ts_cpu_find {
     int64_t depth;
     const void *accumulators;
-    const int32_t *blocks; /* [tile] last block that improved the accumulator; -1: none in this chunk */
+    const void *blocks;    /* [tile], integers as wide as packed elements: last block that improved the accumulator; -1: none in this chunk */
     const void *a, *b;     /* lines */
     int64_t line;          /* packed elements from line to line */
     int32_t row_count, column_count;
@@ -108,8 +108,8 @@ typedef struct ts_cpu_kernel {
     unsigned (*pack)(const ts_cpu_panel *panel, void *packed);
     void (*pack_lines)(const ts_cpu_panel *panel, int64_t line, void *lines);
     void (*multiply)(int64_t depth, const void *a, const void *b, void *accumulators);
-    void (*multiply_careful)(int64_t depth, const void *a, const void *b, void *accumulators, int32_t *blocks);
-    void (*multiply_winners)(int64_t depth, const void *a, const void *b, void *accumulators, int32_t *blocks);
+    void (*multiply_careful)(int64_t depth, const void *a, const void *b, void *accumulators, void *blocks);
+    void (*multiply_winners)(int64_t depth, const void *a, const void *b, void *accumulators, void *blocks);
     void (*find)(const ts_cpu_find *find);
     bool (*store)(const ts_cpu_store *store, const void *accumulators);
     void (*direct)(const ts_cpu_direct *direct);

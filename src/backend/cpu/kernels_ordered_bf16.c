@@ -5,4 +5,5 @@
 #define ORDERED_P f32
 #define ORDERED_SHARED f32
 #define ORDERED_INFINITY TS_INFINITY_F32
+#define ORDERED_ROUNDS 1
 #include "backend/cpu/ordered_float.inc"

@@ -4,4 +4,5 @@
 #define ORDERED_D f64
 #define ORDERED_P f64
 #define ORDERED_INFINITY TS_INFINITY_F64
+#define ORDERED_ROUNDS 0
 #include "backend/cpu/ordered_float.inc"

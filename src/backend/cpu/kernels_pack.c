@@ -2,13 +2,47 @@
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/vector.h"
 
+/* Four rows of four elements, transposed: the memory pattern of one operand of every row-major product. */
+typedef int32_t four32 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int64_t two64 __attribute__((vector_size(16), aligned(8), may_alias));
+static inline __attribute__((always_inline)) void transpose32(const void *a, const void *b, const void *c, const void *d,
+                                                              void *to, int64_t step)
+{
+    const four32 x = *(const four32 *)a, y = *(const four32 *)b, z = *(const four32 *)c, w = *(const four32 *)d;
+    const four32 p = __builtin_shufflevector(x, y, 0, 4, 1, 5), q = __builtin_shufflevector(z, w, 0, 4, 1, 5);
+    const four32 r = __builtin_shufflevector(x, y, 2, 6, 3, 7), s = __builtin_shufflevector(z, w, 2, 6, 3, 7);
+    int32_t *out = to;
+    *(four32 *)(void *)out = __builtin_shufflevector(p, q, 0, 1, 4, 5);
+    *(four32 *)(void *)(out + step) = __builtin_shufflevector(p, q, 2, 3, 6, 7);
+    *(four32 *)(void *)(out + 2 * step) = __builtin_shufflevector(r, s, 0, 1, 4, 5);
+    *(four32 *)(void *)(out + 3 * step) = __builtin_shufflevector(r, s, 2, 3, 6, 7);
+}
+static inline __attribute__((always_inline)) void transpose64(const void *a, const void *b, const void *c, const void *d,
+                                                              void *to, int64_t step)
+{
+    const int64_t *rows[4] = {a, b, c, d};
+    int64_t *out = to;
+    for (int half = 0; half < 4; half += 2) { /* columns half and half + 1 */
+        const two64 x = *(const two64 *)(rows[0] + half), y = *(const two64 *)(rows[1] + half);
+        const two64 z = *(const two64 *)(rows[2] + half), w = *(const two64 *)(rows[3] + half);
+        *(two64 *)(out + half * step) = __builtin_shufflevector(x, y, 0, 2);
+        *(two64 *)(out + half * step + 2) = __builtin_shufflevector(z, w, 0, 2);
+        *(two64 *)(out + (half + 1) * step) = __builtin_shufflevector(x, y, 1, 3);
+        *(two64 *)(out + (half + 1) * step + 2) = __builtin_shufflevector(z, w, 1, 3);
+    }
+}
+
 #define TS_D f32
 #define TS_P f32
 #define TS_PACK_CONVERT(x, panel) (x)
+#define TS_PACK_TRANSPOSES 1
+#define TS_PACK_TRANSPOSE transpose32
 #include "backend/cpu/pack.inc"
 #define TS_D f64
 #define TS_P f64
 #define TS_PACK_CONVERT(x, panel) (x)
+#define TS_PACK_TRANSPOSES 1
+#define TS_PACK_TRANSPOSE transpose64
 #include "backend/cpu/pack.inc"
 #define TS_D f16
 #define TS_P f32
@@ -29,6 +63,8 @@
 #define TS_D i32
 #define TS_P i32
 #define TS_PACK_CONVERT(x, panel) (x)
+#define TS_PACK_TRANSPOSES 1
+#define TS_PACK_TRANSPOSE transpose32
 #include "backend/cpu/pack.inc"
 #define TS_D i32
 #define TS_P i64
@@ -37,6 +73,8 @@
 #define TS_D i64
 #define TS_P i64
 #define TS_PACK_CONVERT(x, panel) (x)
+#define TS_PACK_TRANSPOSES 1
+#define TS_PACK_TRANSPOSE transpose64
 #include "backend/cpu/pack.inc"
 /* Residues: operands outside [0, modulus) are allowed where checking is off, and brought into it here. */
 #define TS_D i64
@@ -63,21 +101,55 @@
 SEEN(f32, TS_INFINITY_F32)
 SEEN(f64, TS_INFINITY_F64)
 
+/* 64 bytes side by side, not 0 or 0, as bits: eight at a time by a multiplication that gathers their lowest bits. */
+static inline __attribute__((always_inline)) uint64_t bits_of_bytes(const uint8_t *from)
+{
+    uint64_t word = 0;
+    for (int i = 0; i < 8; i++) {
+        uint64_t bytes;
+        memcpy(&bytes, from + 8 * i, 8);
+        bytes |= bytes >> 4;
+        bytes |= bytes >> 2;
+        bytes |= bytes >> 1;
+        bytes &= UINT64_C(0x0101010101010101);
+        word |= (bytes * UINT64_C(0x0102040810204080)) >> 56 << (8 * i);
+    }
+    return word;
+}
+
 /* Booleans: 64 depths per word, whether packed as panels (words of a depth side by side) or as lines. */
 static void words(const ts_cpu_panel *panel, int64_t row_step, int64_t word_step, uint64_t *to)
 {
     const uint8_t *source = panel->source;
-    int64_t word_count = (panel->depth + 63) / 64;
-    for (int64_t i = 0; i < panel->count; i++) {
-        const uint8_t *from = source + panel->rows[i];
-        for (int64_t w = 0; w < word_count; w++) {
-            int64_t end = panel->depth - w * 64 < 64 ? panel->depth - w * 64 : 64;
-            const int64_t *depths = panel->depths + w * 64;
-            uint64_t word = 0;
+    const int64_t word_count = (panel->depth + 63) / 64;
+    for (int64_t w = 0; w < word_count; w++) {
+        const int64_t end = panel->depth - w * 64 < 64 ? panel->depth - w * 64 : 64;
+        const int64_t *depths = panel->depths + w * 64;
+        uint64_t *out = to + w * word_step;
+        if (panel->rows_unit) { /* one depth of all rows at a time */
+            uint64_t row[TS_MAX_TILE_COLUMNS] = {0};
             for (int64_t k = 0; k < end; k++) {
-                word |= (uint64_t)(from[depths[k]] != 0) << k;
+                const uint8_t *from = source + panel->rows[0] + depths[k];
+                for (int64_t i = 0; i < panel->count; i++) {
+                    row[i] |= (uint64_t)(from[i] != 0) << k;
+                }
             }
-            to[i * row_step + w * word_step] = word;
+            for (int64_t i = 0; i < panel->count; i++) {
+                out[i * row_step] = row[i];
+            }
+            continue;
+        }
+        for (int64_t i = 0; i < panel->count; i++) {
+            const uint8_t *from = source + panel->rows[i];
+            uint64_t word = 0;
+            if (panel->depth_unit && end == 64) {
+                word = bits_of_bytes(from + depths[0]);
+            } else {
+                for (int64_t k = 0; k < end; k++) {
+                    word |= (uint64_t)(from[depths[k]] != 0) << k;
+                }
+            }
+            out[i * row_step] = word;
         }
     }
 }

@@ -20,7 +20,8 @@ typedef uint64_t ts_c_u64;
 #define VECTOR_INLINE static inline __attribute__((always_inline, unused))
 #define VECTOR_TYPE(p, mask_element)                                                     \
     typedef ts_c_##p ts_v_##p __attribute__((vector_size(TS_VECTOR_BYTES), may_alias)); \
-    typedef mask_element ts_m_##p __attribute__((vector_size(TS_VECTOR_BYTES)));        \
+    typedef mask_element ts_b_##p; /* numbers of blocks: as wide as an element */         \
+    typedef mask_element ts_m_##p __attribute__((vector_size(TS_VECTOR_BYTES), may_alias)); \
     VECTOR_INLINE ts_v_##p ts_vselect_##p(ts_m_##p mask, ts_v_##p x, ts_v_##p y)        \
     {                                                                                    \
         return (ts_v_##p)((mask & (ts_m_##p)x) | (~mask & (ts_m_##p)y));                \
@@ -135,6 +136,27 @@ VECTOR_INLINE ts_v_i64 ts_vmul_ntimes_i64(ts_v_i64 x, ts_v_i64 y) { return ts_vm
 VECTOR_INLINE ts_v_u64 ts_vmul_wide_u64(ts_v_u64 x, ts_v_u64 y) { return x * y; }
 #endif
 VECTOR_INLINE ts_v_i32 ts_vmul_ntimes_i32(ts_v_i32 x, ts_v_i32 y) { return ts_vmul_times_i32(x, y); }
+
+/* ---- equality: a bit mask, ts_match_bits_<p> bits per lane, lane 0 lowest ---- */
+#if defined(TS_ISA_AVX512)
+#define TS_HAS_MATCH 1
+VECTOR_INLINE uint64_t ts_vmatch_f32(ts_v_f32 x, ts_v_f32 y) { return _mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_EQ_OQ); }
+VECTOR_INLINE uint64_t ts_vmatch_f64(ts_v_f64 x, ts_v_f64 y) { return _mm512_cmp_pd_mask((__m512d)x, (__m512d)y, _CMP_EQ_OQ); }
+VECTOR_INLINE uint64_t ts_vmatch_i16(ts_v_i16 x, ts_v_i16 y) { return _mm512_cmpeq_epi16_mask((__m512i)x, (__m512i)y); }
+VECTOR_INLINE uint64_t ts_vmatch_i32(ts_v_i32 x, ts_v_i32 y) { return _mm512_cmpeq_epi32_mask((__m512i)x, (__m512i)y); }
+VECTOR_INLINE uint64_t ts_vmatch_i64(ts_v_i64 x, ts_v_i64 y) { return _mm512_cmpeq_epi64_mask((__m512i)x, (__m512i)y); }
+enum { ts_match_bits_f32 = 1, ts_match_bits_f64 = 1, ts_match_bits_i16 = 1, ts_match_bits_i32 = 1, ts_match_bits_i64 = 1 };
+#elif defined(TS_ISA_AVX2)
+#define TS_HAS_MATCH 1
+VECTOR_INLINE uint64_t ts_vmatch_f32(ts_v_f32 x, ts_v_f32 y) { return (uint32_t)_mm256_movemask_ps((__m256)(x == y)); }
+VECTOR_INLINE uint64_t ts_vmatch_f64(ts_v_f64 x, ts_v_f64 y) { return (uint32_t)_mm256_movemask_pd((__m256d)(x == y)); }
+VECTOR_INLINE uint64_t ts_vmatch_i16(ts_v_i16 x, ts_v_i16 y) { return (uint32_t)_mm256_movemask_epi8((__m256i)(x == y)); }
+VECTOR_INLINE uint64_t ts_vmatch_i32(ts_v_i32 x, ts_v_i32 y) { return (uint32_t)_mm256_movemask_ps((__m256)(x == y)); }
+VECTOR_INLINE uint64_t ts_vmatch_i64(ts_v_i64 x, ts_v_i64 y) { return (uint32_t)_mm256_movemask_pd((__m256d)(x == y)); }
+enum { ts_match_bits_f32 = 1, ts_match_bits_f64 = 1, ts_match_bits_i16 = 2, ts_match_bits_i32 = 1, ts_match_bits_i64 = 1 };
+#else
+#define TS_HAS_MATCH 0
+#endif
 
 /* ---- bits: 64 booleans of the sum per lane ---- */
 VECTOR_INLINE ts_v_u64 ts_vmul_and_u64(ts_v_u64 x, ts_v_u64 y) { return x & y; }
