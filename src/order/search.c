@@ -70,9 +70,12 @@ static tensum_status refine(const party *p, task *t, bool anneal)
     ts_state_load(&state, t->pairs);
     ts_state_refresh(&state, scratch);
     if (anneal) {
-        /* A tenth is kept for the subtrees. */
+        /* What making the subtrees optimal will take is kept, as far as half of the budget goes. */
         ts_budget most = t->budget;
-        double part = p->recipe->width > 0 ? 0.9 : 1.0;
+        double need = p->recipe->width > 0 ? 3.0 * p->graph->tensor_count *
+                                                 (ts_exact_work(p->recipe->width) + 8e-8 * state.layout.words)
+                                           : 0.0;
+        double part = 1.0 - fmin(0.5, fmax(0.02, need / most.total));
         most.left *= part;
         most.total *= part;
         if (most.deadline > 0.0) {
@@ -243,12 +246,44 @@ static void select_best(party *p, int32_t count, int32_t **population, double *p
     }
 }
 
+/* Keep, in kinds[], the best tree of each kind of first tree: annealing keeps much of where it starts from, and the
+ * cheapest first tree is not always the best start. */
+static void keep_kinds(const party *p, int32_t count, int32_t **kinds, double *prices)
+{
+    for (int32_t i = 0; i < count; i++) {
+        const task *t = &p->tasks[i];
+        ts_source source = t->candidate->source;
+        int32_t kind = source == TS_FROM_DISSECTION ? 0 : source == TS_FROM_GREEDY ? 1 : source == TS_FROM_SWEEP ? 2 : 3;
+        if (t->price < prices[kind]) {
+            prices[kind] = t->price;
+            memcpy(kinds[kind], t->pairs, 2 * ((size_t)p->graph->tensor_count - 1) * sizeof **kinds);
+        }
+    }
+}
+
+/* The tree that a chain starts from: the kinds by rising price, from the front again if there are fewer. */
+static const int32_t *start_of_chain(int32_t chain, int32_t *const *kinds, const double *prices)
+{
+    int32_t order[TS_CHAINS], count = 0;
+    for (int32_t kind = 0; kind < TS_CHAINS; kind++) {
+        if (isfinite(prices[kind])) {
+            int32_t at = count++;
+            while (at > 0 && prices[order[at - 1]] > prices[kind]) {
+                order[at] = order[at - 1];
+                at--;
+            }
+            order[at] = kind;
+        }
+    }
+    return count > 0 ? kinds[order[chain % count]] : NULL;
+}
+
 static tensum_status search_large(party *p, ts_control *control, double *work, int32_t *pairs)
 {
     const ts_search *search = p->search;
     const ts_recipe *recipe = p->recipe;
-    int32_t *population[TS_CHAINS] = {NULL}, size = 0;
-    double prices[TS_CHAINS];
+    int32_t *population[TS_CHAINS] = {NULL}, *kinds[TS_CHAINS] = {NULL}, size = 0;
+    double prices[TS_CHAINS], kind_prices[TS_CHAINS] = {INFINITY, INFINITY, INFINITY, INFINITY};
     bool clock = search->deadline > 0.0;
     double began = ts_seconds(), allowed = *work;
     uint64_t seeds = search->seed;
@@ -263,6 +298,7 @@ static tensum_status search_large(party *p, ts_control *control, double *work, i
     }
     for (int32_t i = 0; i < TS_CHAINS; i++) {
         TRY(ts_allocate(2 * steps, sizeof **population, what, &population[i]));
+        TRY(ts_allocate(2 * steps, sizeof **kinds, what, &kinds[i]));
     }
     /* The cheapest candidate comes alone: it may be good enough, and whatever happens there is a tree. */
     double threads = clock ? ts_pool_threads(search->pool) : 1.0;
@@ -278,6 +314,7 @@ static tensum_status search_large(party *p, ts_control *control, double *work, i
         }
         TRY(run(p, control, count, work));
         select_best(p, count, population, prices, &size);
+        keep_kinds(p, count, kinds, kind_prices);
         if (size == 0) {
             TRY(ts_greedy(p->graph, 1.0, 0.0, search->seed, population[0]));
             TRY(ts_pairs_price(p->graph, population[0], &search->price, &prices[0]));
@@ -288,10 +325,6 @@ static tensum_status search_large(party *p, ts_control *control, double *work, i
             goto finish;
         }
     }
-    int32_t chains = TS_CHAINS;
-    if (clock && ts_pool_threads(search->pool) < chains) {
-        chains = ts_pool_threads(search->pool);
-    }
     if (p->large && (recipe->anneal || recipe->width > 0)) {
         TRY(ts_search_windows(p->graph, search, recipe, control, TS_WINDOW, work, population[0]));
         goto finish;
@@ -300,14 +333,28 @@ static tensum_status search_large(party *p, ts_control *control, double *work, i
     for (int32_t round = 0; round < 4 && recipe->anneal && rest > 0.0; round++) {
         static const double heat[TS_CHAINS] = {0.6, 1.0, 2.0, 0.4};
         double part = rest * (double)(1 << round) / 15.0;
+        /* By the clock, the last and longest round has a chain for each thread. */
+        int32_t chains = TS_CHAINS, turns = TS_CHAINS;
+        if (clock) {
+            chains = round == 3 && threads < TS_CHAINS ? (int32_t)threads : TS_CHAINS;
+            turns = (chains + (int32_t)threads - 1) / (int32_t)threads;
+        }
         for (int32_t i = 0; i < chains; i++) {
             task *t = &p->tasks[i];
             t->candidate = NULL;
             t->seed = derive(seeds, (uint64_t)(100 + 10 * round + i));
-            t->hot = recipe->hot * (round == 0 ? 1.0 : heat[i]);
+            t->hot = recipe->hot * (round < 3 ? 1.0 : heat[i]);
             t->cold = recipe->cold;
-            t->allotted = clock ? part : part / chains;
-            memcpy(t->pairs, population[i < size && round == 0 ? i : 0], 2 * steps * sizeof *pairs);
+            t->allotted = part / turns;
+            /* Chains go on with their own trees; the first two of the last round with the best of all. */
+            const int32_t *start = round == 0 ? start_of_chain(i, kinds, kind_prices) : t->pairs;
+            if (round == 3 && i < 2) {
+                start = population[i < size ? i : 0];
+            }
+            start = start != NULL ? start : population[0];
+            if (start != t->pairs) {
+                memcpy(t->pairs, start, 2 * steps * sizeof *pairs);
+            }
         }
         TRY(run(p, control, chains, work));
         select_best(p, chains, population, prices, &size);
@@ -325,6 +372,7 @@ done:
     ts_free(p->tasks);
     for (int32_t i = 0; i < TS_CHAINS; i++) {
         ts_free(population[i]);
+        ts_free(kinds[i]);
     }
     return status;
 }
