@@ -7,7 +7,7 @@
 #   also: sanitize, clang, test-gpu, coverage, docs, clean
 
 PREFIX ?= /usr/local
-MODELS ?= examples/asia examples/Promedus_24
+MODELS ?= examples/asia examples/Grids_12
 
 ifneq ($(shell command -v ccache),)
 export CMAKE_C_COMPILER_LAUNCHER := ccache
