@@ -560,7 +560,7 @@ static void adjoint_case(ts_algebra algebra)
     int64_t sizes[4] = {1 + below(3), 1 + below(30), 1 + below(30), 1 + below(20)};
     const int side = (int)below(2);
     if (below(3) == 0) {
-        sizes[2 - side] = selective && below(4) == 0 ? 262144 + below(2000) : 500 + below(1200);
+        sizes[2 - side] = selective && below(12) == 0 ? 262144 + below(2000) : 500 + below(1200);
         sizes[1 + side] = 1 + below(3);
         sizes[0] = 1;
         sizes[3] = below(3) == 0 && sizes[2 - side] < 2000 ? 600 : 1 + below(5);
