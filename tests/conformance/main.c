@@ -169,9 +169,12 @@ static bool run_case(const run_options *options, const test_machine *machines, u
     for (int d = 0; good && d < options->device_count; d++) {
         where = options->device_names[d];
         good = case_run(&test, &machines[d + 1], &other);
-        if (!good) {
+        if (!good && other.unsupported && machines[d + 1].device.kind == TENSUM_CUDA) {
+            good = true; /* a device may say so; main() sees that it does not say so too often */
+        } else if (!good) {
             snprintf(text, sizeof text, "%s", other.error);
         } else {
+            tally->compared++;
             good = case_compare(&test, &expected, &reference, &other, text, sizeof text);
         }
         outcome_free(&other);
@@ -251,8 +254,12 @@ static int work(const run_options *options, int job, run_results *total)
 static bool complete(const run_options *options, const case_tally *tally)
 {
     bool good = true;
+    if (4 * tally->compared < 3 * tally->cases * options->device_count && tally->cases >= 100) {
+        printf("conformance: only %" PRId64 " comparisons for %" PRId64 " cases: too much is unsupported\n", tally->compared, tally->cases);
+        good = false;
+    }
     if (options->count < 5000 || options->filter.semiring != TENSUM_SEMIRING_COUNT || options->filter.dtype != TENSUM_DTYPE_COUNT) {
-        return true;
+        return good;
     }
 #define TALLY_CHECK(name)                                                   \
     if (tally->name == 0) {                                                 \

@@ -273,6 +273,7 @@ static bool run_modes(case_runner *runner, unsigned modes)
     options.check = test->check;
     tensum_status status = tensum_program_create(runner->plan, test->threaded ? runner->machine->threaded : runner->machine->serial, &options, &program);
     if (status != TENSUM_OK) {
+        outcome->unsupported = status == TENSUM_STATUS_UNSUPPORTED;
         failed_call(runner, "tensum_program_create", status);
         goto done;
     }
