@@ -1,6 +1,7 @@
 /* Gradients by rules of their own: products of the other factors, softmax weights, the only optimal assignment; and,
  * for one-step cases, the winners with the positional tree. */
 #include <inttypes.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -404,6 +405,9 @@ bool check_gradients(const test_case *test, const expectation *expected, const c
             number value = load(test->gradient_dtype, outcome->gradients[t] + (size_t)e * tensum_dtype_bytes(test->gradient_dtype));
             number wanted = {all[t].re[e], all[t].im[e], 0};
             double tolerance = tolerances != NULL ? tolerances[e] : relative_bound(test) * all[t].magnitude[e];
+            if (test->gradient_dtype == TENSUM_F32 && fabs(wanted.re) > (double)FLT_MAX) {
+                continue; /* overflows in f32, at once or on the way */
+            }
             if (isfinite(wanted.re) && isfinite(wanted.im) && !numbers_agree(test->gradient_dtype, value, wanted, tolerance)) {
                 char got[80], right[80];
                 number_print(test->gradient_dtype, value, got, sizeof got);

@@ -443,8 +443,14 @@ bool numbers_agree(tensum_dtype dtype, number x, number y, double tolerance)
         return x.integer == y.integer;
     }
     if (dtype_is_pair(dtype)) {
-        /* where values round, so do ties, and counts with them */
-        return reals_agree(x.re, y.re, tolerance) && (isnan(x.re) || tolerance > 0 || reals_agree(x.im, y.im, 0.0));
+        /* where values round, so do ties, and counts with them; and +inf swallows what the terms differ by */
+        bool uncounted = isnan(x.re) || x.re == HUGE_VAL || tolerance > 0;
+        return reals_agree(x.re, y.re, tolerance) && (uncounted || reals_agree(x.im, y.im, 0.0));
+    }
+    bool complex = dtype == TENSUM_C64 || dtype == TENSUM_C128;
+    if (complex && !(isfinite(x.re) && isfinite(x.im) && isfinite(y.re) && isfinite(y.im))) {
+        /* which part of a product with infinities is NaN depends on how it is formed; that one is not finite does not */
+        return !(isfinite(x.re) && isfinite(x.im)) && !(isfinite(y.re) && isfinite(y.im));
     }
     return reals_agree(x.re, y.re, tolerance) && reals_agree(x.im, y.im, tolerance);
 }

@@ -142,7 +142,8 @@ def test_nothing_leaks(name):
     finally:
         tracemalloc.stop()
         gc.unfreeze()
-    assert [sys.getrefcount(item) for item in counted] == references
+    # A leak adds one per call, hundreds here; a cache of somebody else's may hold one more.
+    assert all(abs(sys.getrefcount(item) - before) < 50 for item, before in zip(counted, references))
     assert growth < 100 * 28, f"{growth} bytes in 100 calls"  # the smallest object has 28
 
 
