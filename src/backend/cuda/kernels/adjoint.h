@@ -97,7 +97,7 @@ TS_DEVICE typename P::gradient ts_share_of(typename P::gradient g, typename P::v
 {
     typedef typename P::gradient G;
     if constexpr (P::add_op == ts_op_lse) {
-        return g * (c == P::zero() ? G(0) : (G)ts_exp(mine + other - c));
+        return c == P::zero() ? G(0) : g * (G)ts_exp(mine + other - c);
     } else if constexpr (P::mul_op == ts_op_ntimes && P::kind == ts_kind_i32) {
         return (G)((double)g * (double)other); /* the factor as it is, and one rounding */
     } else if constexpr (P::mul_op == ts_op_ntimes) {
@@ -446,7 +446,7 @@ template <typename P> TS_DEVICE void ts_reduce_adjoint(const ts_cuda_reduce_adjo
                     }
                 } else if constexpr (P::add_op == ts_op_lse) {
                     typename P::value x = P::load(a[base.a]), total = P::load(c[c_at]);
-                    G weighted = g[g_at] * (total == P::zero() ? G(0) : (G)ts_exp(x - total));
+                    G weighted = total == P::zero() ? G(0) : g[g_at] * (G)ts_exp(x - total);
                     ts_gradient_add(sum, weighted);
                 } else {
                     ts_gradient_add(sum, g[g_at]);

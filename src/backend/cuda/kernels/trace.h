@@ -114,7 +114,7 @@ template <typename P> TS_DEVICE void ts_seed(const ts_cuda_slices &p)
             } else {
                 typename P::value whole = P::load(reinterpret_cast<const storage *>(ts_address(p.c))[at.c]);
                 typename P::value part = P::load(reinterpret_cast<const storage *>(ts_address(p.a))[at.a]);
-                share = share * (whole == P::zero() ? G(0) : part == whole ? G(1) : (G)ts_exp(part - whole));
+                share = share * (whole == P::zero() ? G(0) : (G)ts_exp(part - whole));
             }
             seed[at.d] = share;
         }
