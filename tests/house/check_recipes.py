@@ -142,8 +142,9 @@ def main():
     source, scratch, compiler = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
     copy(source, scratch)
     edit(scratch)
+    # One set of CPU kernels and no CUDA: neither changes what is proven here, and both take minutes.
     for command in (["cmake", "-S", scratch, "-B", scratch / "build", "-G", "Ninja", "-DTENSUM_TESTS=OFF", "-DTENSUM_CLI=OFF",
-                     "-DTENSUM_WERROR=ON", "-DTENSUM_GENERIC_KERNELS=ON", "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_COMPILER={compiler}"],
+                     "-DTENSUM_WERROR=ON", "-DTENSUM_GENERIC_KERNELS=ON", "-DTENSUM_CUDA=OFF", "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_COMPILER={compiler}"],
                     ["cmake", "--build", scratch / "build", "--target", "tensum", "-j", "2"]):
         made = subprocess.run(command, capture_output=True, text=True)
         if made.returncode:
