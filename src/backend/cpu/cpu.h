@@ -12,7 +12,15 @@ const ts_cpu_kernel *ts_cpu_kernel_find(tensum_semiring semiring, tensum_dtype d
 const char *ts_cpu_isa_name(void);
 
 /* ---- offsets of a class of modes ---- */
-typedef enum ts_cpu_tensor { TS_TENSOR_A, TS_TENSOR_B, TS_TENSOR_C, TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D } ts_cpu_tensor;
+/* Which stride of a mode: its place in ts_mode. */
+typedef enum ts_cpu_tensor {
+    TS_TENSOR_A = offsetof(ts_mode, a),
+    TS_TENSOR_B = offsetof(ts_mode, b),
+    TS_TENSOR_C = offsetof(ts_mode, c),
+    TS_TENSOR_W = offsetof(ts_mode, w),
+    TS_TENSOR_G = offsetof(ts_mode, g),
+    TS_TENSOR_D = offsetof(ts_mode, d)
+} ts_cpu_tensor;
 /* Offsets of positions first .. first + count - 1 of the row-major index over `modes`. */
 void ts_cpu_offsets(const ts_mode *modes, int32_t mode_count, ts_cpu_tensor tensor, int64_t first, int64_t count,
                     int64_t *offsets);

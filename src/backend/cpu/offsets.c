@@ -2,24 +2,17 @@
 
 static int64_t stride_of(const ts_mode *mode, ts_cpu_tensor tensor)
 {
-    switch (tensor) {
-    case TS_TENSOR_A: return mode->a;
-    case TS_TENSOR_B: return mode->b;
-    case TS_TENSOR_C: return mode->c;
-    case TS_TENSOR_W: return mode->w;
-    case TS_TENSOR_G: return mode->g;
-    case TS_TENSOR_D: return mode->d;
-    }
-    return 0;
+    return *(const int64_t *)(const void *)((const char *)mode + tensor);
 }
 
 void ts_cpu_offsets(const ts_mode *modes, int32_t mode_count, ts_cpu_tensor tensor, int64_t first, int64_t count,
                     int64_t *offsets)
 {
     int64_t index[64], stride[64], offset = 0, done = 0;
-    if (mode_count == 0) {
+    if (mode_count <= 1) { /* small steps are mostly this */
+        const int64_t step = mode_count == 1 ? stride_of(modes, tensor) : 0;
         for (int64_t i = 0; i < count; i++) {
-            offsets[i] = 0;
+            offsets[i] = (first + i) * step;
         }
         return;
     }
