@@ -180,6 +180,7 @@ ts_element ts_identity(ts_algebra algebra, bool one)
 bool ts_is_zero(ts_algebra algebra, const void *element)
 {
     double value, zero;
+    uint16_t half;
     ts_element z = ts_identity(algebra, false);
     switch (algebra.dtype) {
     case TENSUM_C64:
@@ -201,11 +202,13 @@ bool ts_is_zero(ts_algebra algebra, const void *element)
     case TENSUM_BOOL:
         return memcmp(element, &z, dtypes[algebra.dtype].bytes) == 0;
     case TENSUM_F16:
-        value = (double)ts_load_f16(((const ts_element *)element)->u16);
+        memcpy(&half, element, sizeof half);
+        value = (double)ts_load_f16(half);
         zero = (double)ts_load_f16(z.u16);
         break;
     case TENSUM_BF16:
-        value = (double)ts_load_bf16(((const ts_element *)element)->u16);
+        memcpy(&half, element, sizeof half);
+        value = (double)ts_load_bf16(half);
         zero = (double)ts_load_bf16(z.u16);
         break;
     case TENSUM_F32:

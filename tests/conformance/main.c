@@ -337,12 +337,19 @@ int main(int count, char **words)
             if (WIFSIGNALED(status)) {
                 printf("conformance: a process died of signal %d\n", WTERMSIG(status));
                 crashed = true;
+            } else if (WEXITSTATUS(status) > 1 || (WEXITSTATUS(status) == 1 && total->failed == 0)) {
+                printf("conformance: a process ended with status %d\n", WEXITSTATUS(status));
+                crashed = true; /* a sanitizer's verdict */
             }
         }
     }
 #define TALLY_PRINT(name) printf("  %-16s %" PRId64 "\n", #name, total->tally.name);
     TALLY_LIST(TALLY_PRINT)
 #undef TALLY_PRINT
+    if (total->passed == 0 && total->failed == 0) {
+        printf("conformance: no case was run to its end\n");
+        crashed = true;
+    }
     bool good = !crashed && total->failed == 0 && complete(&options, &total->tally);
     printf("%" PRId64 " passed, %" PRId64 " failed\n", total->passed, total->failed + (good || total->failed > 0 ? 0 : 1));
     return good ? 0 : 1;
