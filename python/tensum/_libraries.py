@@ -270,13 +270,13 @@ class Operands:
     """Operands opened for one call: the objects to hand to C, and what they have in common."""
 
     def __init__(self, arrays, dtype=None):
-        self.library = library_of(arrays[0]) if arrays else NumPy
+        self.framework = library_of(arrays[0]) if arrays else NumPy
         if not arrays:
             NumPy.configure()
         if dtype is not None:
             arrays = [library_of(array).cast(array, dtype) for array in arrays]
         self.first = arrays[0] if arrays else None
-        self.stream = self.library.stream(self.first) if arrays else 0
+        self.stream = self.framework.stream(self.first) if arrays else 0
         self.opened, self.shapes, self.dtype, self.device = [], [], dtype, (CPU, 0)
         for index, array in enumerate(arrays):
             opened = library_of(array).open(array, f"operand {index}", self.stream)
@@ -297,9 +297,9 @@ class Operands:
 
     def empty(self, shape, dtype):
         """(array, what C gets of it)."""
-        made = self.library.empty(shape, dtype, self.first, self.device, self.stream)
+        made = self.framework.empty(shape, dtype, self.first, self.device, self.stream)
         # The buffer protocol cannot describe a NumPy array of bf16.
-        return made, self.library.open(made, "out", output=True) if dtype == "bf16" and self.library is NumPy else made
+        return made, self.framework.open(made, "out", output=True) if dtype == "bf16" and self.framework is NumPy else made
 
     def output(self, out, shape, dtype):
         """`out`, checked and opened, or a new array."""

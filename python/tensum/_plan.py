@@ -91,19 +91,19 @@ class Compiled:
             opened,
             stream=operands.stream,
             progress=progress,
-            memory=operands.library.memory(operands.first),
+            memory=operands.framework.memory(operands.first),
             **slices,
         )
-        return result if out is not None else finish(operands.library, result)
+        return result if out is not None else finish(operands.framework, result)
 
     def winners(self, operands, dtype, out=None):
         result, opened = operands.output(out, self.output_shape, self.dtype)
         winners, place = operands.empty(self.output_shape, dtype)
         self.program(VALUE | WINNERS, operands.device).run(
-            operands.opened, opened, place, stream=operands.stream, memory=operands.library.memory(operands.first)
+            operands.opened, opened, place, stream=operands.stream, memory=operands.framework.memory(operands.first)
         )
-        done = result if out is not None else finish(operands.library, result)
-        return done, finish(operands.library, winners)
+        done = result if out is not None else finish(operands.framework, result)
+        return done, finish(operands.framework, winners)
 
     def gradient(self, operands, cotangent=None, wanted=None, value=True, progress=None):
         """(value or None, gradients): None where not wanted."""
@@ -129,10 +129,10 @@ class Compiled:
             gradients,
             stream=operands.stream,
             progress=progress,
-            memory=operands.library.memory(operands.first),
+            memory=operands.framework.memory(operands.first),
         )
-        done = finish(operands.library, result) if value else None
-        return done, [None if slope is None else finish(operands.library, slope) for slope in gradients]
+        done = finish(operands.framework, result) if value else None
+        return done, [None if slope is None else finish(operands.framework, slope) for slope in gradients]
 
     def decode(self, operands, positions=None, tolerate=False, progress=None):
         """(value, assignments [position][label] as a NumPy array, status)."""
@@ -154,9 +154,9 @@ class Compiled:
             stream=operands.stream,
             progress=progress,
             tolerate=tolerate,
-            memory=operands.library.memory(operands.first),
+            memory=operands.framework.memory(operands.first),
         )
-        return finish(operands.library, result), assignments, status
+        return finish(operands.framework, result), assignments, status
 
 
 class Cache:
