@@ -50,9 +50,18 @@ struct device {
     std::map<unsigned char *, device_block> blocks;
 };
 
+struct stream;
+
+/* A point of a stream: what was enqueued up to there. */
+struct mark {
+    stream *where = nullptr;
+    uint64_t number = 0;
+};
+
 struct operation {
     uint64_t number;
     std::function<int()> work;
+    mark after; /* has to be reached first; where = nullptr: nothing */
 };
 
 struct graph_node {
@@ -82,12 +91,12 @@ struct stream {
     std::deque<operation> queue;
     graph *capture = nullptr;
     bool capture_broken = false;
+    bool capture_relaxed = false; /* other calls may do as they like meanwhile */
 };
 
 struct event {
     bool recorded = false;
-    stream *where = nullptr;
-    uint64_t number = 0;
+    mark at;
 };
 
 struct context {
@@ -311,6 +320,17 @@ std::vector<stream *> all_streams(context *c)
     return all;
 }
 
+/* A stream that is gone has finished. */
+bool reached(context *c, const mark &m)
+{
+    for (stream *s : all_streams(c)) {
+        if (s == m.where) {
+            return s->queue.empty() || s->queue.front().number > m.number;
+        }
+    }
+    return true;
+}
+
 /* The legacy stream waits for earlier work of all blocking streams, and they for its own. */
 bool may_run(context *c, stream *s)
 {
@@ -318,6 +338,9 @@ bool may_run(context *c, stream *s)
         return false;
     }
     uint64_t number = s->queue.front().number;
+    if (s->queue.front().after.where != nullptr && !reached(c, s->queue.front().after)) {
+        return false;
+    }
     for (stream *other : all_streams(c)) {
         if (other == s || other->queue.empty() || !other->blocking || !s->blocking || (!other->legacy && !s->legacy)) {
             continue;
@@ -363,7 +386,7 @@ int run_stream(context *c, stream *s)
 
 void enqueue(stream *s, std::function<int()> work)
 {
-    s->queue.push_back({next_number++, std::move(work)});
+    s->queue.push_back({next_number++, std::move(work), mark()});
     counters.pending++;
 }
 
@@ -396,7 +419,7 @@ bool captured(stream *s, std::function<int()> work, graph_node **made)
 bool any_capture(context *c)
 {
     for (stream *s : all_streams(c)) {
-        if (s->capture != nullptr) {
+        if (s->capture != nullptr && !s->capture_relaxed) {
             return true;
         }
     }
@@ -556,6 +579,41 @@ EXPORT void simcuda_read(void *to, uint64_t address, size_t bytes)
     } else {
         report("simcuda_read: not inside a block");
     }
+}
+
+/* ---- for libraries that stand in for others on top of this one ---- */
+
+EXPORT int simcuda_call(const char *name)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    int result = SUCCESS;
+    return injected(name, &result) ? result : SUCCESS;
+}
+EXPORT void simcuda_report(const char *text)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    report(text);
+}
+EXPORT int simcuda_inside(uint64_t address, size_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    return inside(address, bytes) ? 1 : 0;
+}
+EXPORT int simcuda_enqueue(void *handle, int (*work)(void *), void (*drop)(void *), void *user)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    std::shared_ptr<void> owned(user, drop);
+    NEED_CONTEXT();
+    stream *s = find_stream(here, handle);
+    if (s == nullptr) {
+        return INVALID_HANDLE;
+    }
+    std::function<int()> doing = [owned, work] { return work(owned.get()); };
+    if (!captured(s, doing, nullptr)) {
+        enqueue(s, doing);
+        drift(here);
+    }
+    return SUCCESS;
 }
 
 /* ---- the driver ---- */
@@ -1021,7 +1079,6 @@ EXPORT int cuStreamBeginCapture_v2(void *handle, int mode)
 {
     ENTER("cuStreamBeginCapture_v2");
     NEED_CONTEXT();
-    (void)mode;
     stream *s = find_stream(here, handle);
     if (s == nullptr || s == &here->legacy || s->capture != nullptr) {
         return CAPTURE_UNSUPPORTED;
@@ -1029,6 +1086,7 @@ EXPORT int cuStreamBeginCapture_v2(void *handle, int mode)
     s->capture = new graph();
     s->capture->owner = here;
     s->capture_broken = false;
+    s->capture_relaxed = mode == 2;
     counters.live_graphs++;
     return SUCCESS;
 }
@@ -1069,21 +1127,39 @@ EXPORT int cuEventRecord(void *e, void *handle)
     }
     event *recorded = static_cast<event *>(e);
     recorded->recorded = true;
-    recorded->where = s;
-    recorded->number = next_number;
+    recorded->at = {s, next_number};
     enqueue(s, [] { return static_cast<int>(SUCCESS); });
     return SUCCESS;
 }
-static bool event_done(event *e)
+EXPORT int cuStreamWaitEvent(void *handle, void *e, unsigned flags)
 {
-    return !e->recorded || e->where->queue.empty() || e->where->queue.front().number > e->number;
+    ENTER("cuStreamWaitEvent");
+    NEED_CONTEXT();
+    (void)flags;
+    stream *s = find_stream(here, handle);
+    if (s == nullptr) {
+        return INVALID_HANDLE;
+    }
+    if (s->capture != nullptr) { /* an event from outside of the capture */
+        s->capture_broken = true;
+        return CAPTURE_INVALIDATED;
+    }
+    if (static_cast<event *>(e)->recorded) {
+        enqueue(s, [] { return static_cast<int>(SUCCESS); });
+        s->queue.back().after = static_cast<event *>(e)->at;
+    }
+    return SUCCESS;
+}
+static bool event_done(context *c, event *e)
+{
+    return !e->recorded || reached(c, e->at);
 }
 EXPORT int cuEventQuery(void *e)
 {
     ENTER("cuEventQuery");
     NEED_CONTEXT();
     drift(here);
-    return event_done(static_cast<event *>(e)) ? SUCCESS : NOT_READY;
+    return event_done(here, static_cast<event *>(e)) ? SUCCESS : NOT_READY;
 }
 EXPORT int cuEventSynchronize(void *e)
 {
@@ -1091,7 +1167,7 @@ EXPORT int cuEventSynchronize(void *e)
     NEED_CONTEXT();
     event *waited = static_cast<event *>(e);
     counters.synchronisations++;
-    return run_until(here, [waited] { return event_done(waited); });
+    return run_until(here, [here, waited] { return event_done(here, waited); });
 }
 EXPORT int cuEventDestroy_v2(void *e)
 {
@@ -1179,6 +1255,43 @@ EXPORT int cuGraphAddKernelNode_v2(void **result, void *handle, void *const *aft
     }
     *result = node.get();
     g->nodes.push_back(std::move(node));
+    return SUCCESS;
+}
+EXPORT int cuGraphAddChildGraphNode(void **result, void *handle, void *const *after, size_t after_count, void *child)
+{
+    ENTER("cuGraphAddChildGraphNode");
+    NEED_CONTEXT();
+    graph *g = static_cast<graph *>(handle), *inner = static_cast<graph *>(child);
+    std::vector<size_t> before;
+    for (size_t i = 0; i < after_count; i++) {
+        size_t found = 0;
+        while (found < g->nodes.size() && g->nodes[found].get() != after[i]) {
+            found++;
+        }
+        if (found == g->nodes.size()) {
+            return INVALID_VALUE;
+        }
+        before.push_back(found);
+    }
+    /* The child's nodes, then one that stands for their end. */
+    size_t first = g->nodes.size();
+    std::unique_ptr<graph_node> last(new graph_node());
+    last->work = [] { return static_cast<int>(SUCCESS); };
+    last->after = before;
+    for (auto &node : inner->nodes) {
+        std::unique_ptr<graph_node> copy(new graph_node(*node));
+        for (size_t &i : copy->after) {
+            i += first;
+        }
+        if (copy->after.empty()) {
+            copy->after = before;
+        }
+        last->after.push_back(g->nodes.size());
+        g->nodes.push_back(std::move(copy));
+    }
+    g->owner = here;
+    *result = last.get();
+    g->nodes.push_back(std::move(last));
     return SUCCESS;
 }
 EXPORT int cuGraphInstantiateWithFlags(void **result, void *handle, unsigned long long flags)

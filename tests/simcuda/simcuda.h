@@ -47,6 +47,13 @@ void simcuda_release(uint64_t address);
 void simcuda_write(uint64_t address, const void *from, size_t bytes);
 void simcuda_read(void *to, uint64_t address, size_t bytes);
 
+/* For libraries that stand in for others on top of this one: a call that may be made to fail, by its name (0: go on);
+ * a fault; is this live device memory?; work in stream order, or captured. `drop` frees `user` at last. */
+int simcuda_call(const char *name);
+void simcuda_report(const char *text);
+int simcuda_inside(uint64_t address, size_t bytes);
+int simcuda_enqueue(void *stream, int (*work)(void *), void (*drop)(void *), void *user);
+
 /* Contexts, streams, capture and graphs, as the driver's calls of the same name. The handle of device n is 100 + n. */
 int cuDevicePrimaryCtxRetain(void **context, int device);
 int cuCtxPushCurrent_v2(void *context);

@@ -126,6 +126,7 @@ static tensum_status open_registry(void)
         if (pthread_mutex_init(&devices[described].mutex, NULL) != 0) {
             TRY(ts_fail(TENSUM_STATUS_INTERNAL, "CUDA: a mutex cannot be made"));
         }
+        ts_cuda_retirement_init(&devices[described]);
     }
     registry.devices = devices;
     registry.count = count;

@@ -8,6 +8,7 @@
 #include "algebra/algebra.h"
 #include "backend/cuda/driver.h"
 #include "backend/cuda/kernels/abi.h"
+#include "backend/cuda/retire.h"
 
 /* Modules: one per semiring, then the common one. */
 enum { TS_CUDA_COMMON = TENSUM_SEMIRING_COUNT, TS_CUDA_MODULE_COUNT };
@@ -54,14 +55,6 @@ typedef struct ts_cuda_module {
     ts_cuda_function functions[TENSUM_DTYPE_COUNT][TS_CUDA_KERNEL_COUNT];
 } ts_cuda_module;
 
-/* A block released while work that uses it may still run (devices without stream-ordered memory). */
-typedef struct ts_cuda_retired {
-    ts_cu_address address;
-    size_t bytes;
-    ts_cu_event event;
-} ts_cuda_retired;
-#define TS_CUDA_RETIRED_LIMIT 16
-
 #define TS_CUDA_COUNTERS(X)                                                                              \
     X(uploads) X(upload_bytes) X(downloads) X(download_bytes) X(launches) X(graph_launches)              \
     X(module_loads) X(allocations) X(releases) X(held_bytes) X(synchronisations) X(retired_deferred)     \
@@ -74,7 +67,7 @@ typedef struct ts_cuda_counters {
 #undef TS_CUDA_COUNTER
 } ts_cuda_counters;
 
-typedef struct ts_cuda_device {
+struct ts_cuda_device {
     const ts_cuda_driver *driver;
     int32_t ordinal;
     int handle;
@@ -90,11 +83,9 @@ typedef struct ts_cuda_device {
     pthread_mutex_t mutex; /* guards what follows */
     bool opened;
     ts_cuda_module modules[TS_CUDA_MODULE_COUNT];
-    ts_cuda_retired retired[TS_CUDA_RETIRED_LIMIT]; /* oldest first */
-    int32_t retired_count;
-    ts_cu_event spare_events[TS_CUDA_RETIRED_LIMIT];
-    int32_t spare_event_count;
-} ts_cuda_device;
+
+    ts_cuda_retirement retirement; /* has a lock of its own */
+};
 
 #define TS_CUDA_COUNT(device, counter, amount) \
     atomic_fetch_add_explicit(&(device)->counters.counter, (uint_fast64_t)(amount), memory_order_relaxed)
@@ -124,9 +115,6 @@ const char *ts_cuda_kernel_name(ts_cuda_kernel kernel);
 tensum_status ts_cuda_allocate(ts_cuda_device *device, size_t bytes, ts_cu_stream stream, const char *what,
                                ts_cu_address *address);
 void ts_cuda_release(ts_cuda_device *device, ts_cu_address address, size_t bytes, ts_cu_stream stream);
-/* Give back every retired block, waiting for those in use. */
-void ts_cuda_drain(ts_cuda_device *device);
-
 /* Pinned host memory that the device sees too; *mapped may be NULL. */
 tensum_status ts_cuda_allocate_host(ts_cuda_device *device, size_t bytes, const char *what, void *pointer_to_pointer,
                                     ts_cu_address *mapped);

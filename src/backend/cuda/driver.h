@@ -97,6 +97,12 @@ typedef struct ts_cu_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2 */
       (ts_cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
        unsigned block_z, unsigned shared_bytes, ts_cu_stream stream, void **parameters, void **extra))                \
     X(stream_synchronize, "cuStreamSynchronize", "cuStreamSynchronize", 1, (ts_cu_stream stream))                     \
+    X(stream_create, "cuStreamCreate", "cuStreamCreate", 0, (ts_cu_stream *stream, unsigned flags))                   \
+    X(stream_destroy, "cuStreamDestroy", "cuStreamDestroy_v2", 0, (ts_cu_stream stream))                              \
+    X(stream_wait, "cuStreamWaitEvent", "cuStreamWaitEvent", 0,                                                       \
+      (ts_cu_stream stream, ts_cu_event event, unsigned flags))                                                       \
+    X(capture_begin, "cuStreamBeginCapture", "cuStreamBeginCapture_v2", 0, (ts_cu_stream stream, int mode))           \
+    X(capture_end, "cuStreamEndCapture", "cuStreamEndCapture", 0, (ts_cu_stream stream, ts_cu_graph *graph))          \
     X(stream_capturing, "cuStreamIsCapturing", "cuStreamIsCapturing", 0, (ts_cu_stream stream, int *capturing))       \
     X(event_create, "cuEventCreate", "cuEventCreate", 1, (ts_cu_event *event, unsigned flags))                        \
     X(event_record, "cuEventRecord", "cuEventRecord", 1, (ts_cu_event event, ts_cu_stream stream))                    \
@@ -109,6 +115,9 @@ typedef struct ts_cu_kernel_node { /* CUDA_KERNEL_NODE_PARAMS_v2 */
     X(graph_kernel, "cuGraphAddKernelNode", "cuGraphAddKernelNode_v2", 0,                                             \
       (ts_cu_graph_node *node, ts_cu_graph graph, const ts_cu_graph_node *after, size_t after_count,                  \
        const ts_cu_kernel_node *parameters))                                                                          \
+    X(graph_child, "cuGraphAddChildGraphNode", "cuGraphAddChildGraphNode", 0,                                         \
+      (ts_cu_graph_node *node, ts_cu_graph graph, const ts_cu_graph_node *after, size_t after_count,                  \
+       ts_cu_graph child))                                                                                            \
     X(graph_instantiate, "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithFlags", 0,                             \
       (ts_cu_graph_exec *exec, ts_cu_graph graph, unsigned long long flags))                                          \
     X(graph_set_kernel, "cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", 0,                     \

@@ -8,113 +8,11 @@ static void note_held(ts_cuda_device *device, size_t bytes)
     TS_CUDA_COUNT(device, held_bytes, bytes);
 }
 
-static void note_released(ts_cuda_device *device, size_t bytes)
+static int take(ts_cuda_device *device, size_t bytes, ts_cu_stream stream, ts_cu_address *address)
 {
-    TS_CUDA_COUNT(device, releases, 1);
-    atomic_fetch_sub_explicit(&device->counters.held_bytes, (uint_fast64_t)bytes, memory_order_relaxed);
+    return device->stream_ordered ? device->driver->allocate_async(address, bytes, stream)
+                                  : device->driver->allocate(address, bytes);
 }
-
-/* ---- retirement; device->mutex is held ---- */
-
-static void give_back_oldest(ts_cuda_device *device)
-{
-    ts_cuda_retired block = device->retired[0];
-
-    device->retired_count--;
-    memmove(device->retired, device->retired + 1, (size_t)device->retired_count * sizeof block);
-    device->spare_events[device->spare_event_count++] = block.event;
-    atomic_fetch_sub(&device->counters.retired_in_flight, 1);
-    atomic_fetch_sub(&device->counters.retired_bytes, (uint_fast64_t)block.bytes);
-    if (device->driver->release(block.address) == TS_CU_SUCCESS) {
-        TS_CUDA_COUNT(device, retired_released, 1);
-        note_released(device, block.bytes);
-    } else {
-        TS_CUDA_COUNT(device, retired_leaked, 1);
-    }
-}
-
-static void give_back_finished(ts_cuda_device *device)
-{
-    while (device->retired_count > 0 && device->driver->event_query(device->retired[0].event) == TS_CU_SUCCESS) {
-        give_back_oldest(device);
-    }
-}
-
-static void give_back_all(ts_cuda_device *device)
-{
-    while (device->retired_count > 0) {
-        ts_cuda_retired block = device->retired[0];
-        if (device->driver->event_synchronize(block.event) == TS_CU_SUCCESS) {
-            give_back_oldest(device);
-            continue;
-        }
-        /* Nobody knows when the block is free: it is never handed out again. */
-        device->retired_count--;
-        memmove(device->retired, device->retired + 1, (size_t)device->retired_count * sizeof block);
-        (void)device->driver->event_destroy(block.event);
-        atomic_fetch_sub(&device->counters.retired_in_flight, 1);
-        atomic_fetch_sub(&device->counters.retired_bytes, (uint_fast64_t)block.bytes);
-        TS_CUDA_COUNT(device, retired_leaked, 1);
-    }
-}
-
-static bool take_event(ts_cuda_device *device, ts_cu_event *event)
-{
-    if (device->spare_event_count > 0) {
-        *event = device->spare_events[--device->spare_event_count];
-        return true;
-    }
-    return device->driver->event_create(event, TS_CU_EVENT_NO_TIMING) == TS_CU_SUCCESS;
-}
-
-static void retire(ts_cuda_device *device, ts_cu_address address, size_t bytes, ts_cu_stream stream)
-{
-    ts_cu_event event = NULL;
-    uint_fast64_t in_flight;
-    bool have_event;
-
-    give_back_finished(device);
-    if (device->retired_count == TS_CUDA_RETIRED_LIMIT) {
-        TS_CUDA_COUNT(device, retired_waits, 1);
-        if (device->driver->event_synchronize(device->retired[0].event) == TS_CU_SUCCESS) {
-            give_back_oldest(device);
-        } else {
-            give_back_all(device);
-        }
-    }
-    have_event = take_event(device, &event);
-    if (have_event && device->driver->event_record(event, stream) != TS_CU_SUCCESS) {
-        (void)device->driver->event_destroy(event);
-        have_event = false;
-    }
-    if (!have_event) {
-        TS_CUDA_COUNT(device, retired_barriers, 1);
-        if (device->driver->stream_synchronize(stream) == TS_CU_SUCCESS &&
-            device->driver->release(address) == TS_CU_SUCCESS) {
-            TS_CUDA_COUNT(device, retired_released, 1);
-            note_released(device, bytes);
-        } else {
-            TS_CUDA_COUNT(device, retired_leaked, 1);
-        }
-        return;
-    }
-    device->retired[device->retired_count++] = (ts_cuda_retired){address, bytes, event};
-    TS_CUDA_COUNT(device, retired_deferred, 1);
-    TS_CUDA_COUNT(device, retired_bytes, bytes);
-    in_flight = TS_CUDA_COUNT(device, retired_in_flight, 1) + 1;
-    if (in_flight > atomic_load(&device->counters.retired_in_flight_peak)) {
-        atomic_store(&device->counters.retired_in_flight_peak, in_flight);
-    }
-}
-
-void ts_cuda_drain(ts_cuda_device *device)
-{
-    (void)pthread_mutex_lock(&device->mutex);
-    give_back_all(device);
-    (void)pthread_mutex_unlock(&device->mutex);
-}
-
-/* ---- allocation ---- */
 
 tensum_status ts_cuda_allocate(ts_cuda_device *device, size_t bytes, ts_cu_stream stream, const char *what,
                                ts_cu_address *address)
@@ -123,17 +21,12 @@ tensum_status ts_cuda_allocate(ts_cuda_device *device, size_t bytes, ts_cu_strea
     ts_cu_address found = 0;
     int result;
 
-    if (device->stream_ordered) {
-        result = device->driver->allocate_async(&found, bytes, stream);
-    } else {
-        (void)pthread_mutex_lock(&device->mutex);
-        give_back_finished(device);
-        result = device->driver->allocate(&found, bytes);
-        if (result == TS_CU_OUT_OF_MEMORY && device->retired_count > 0) {
-            give_back_all(device);
-            result = device->driver->allocate(&found, bytes);
-        }
-        (void)pthread_mutex_unlock(&device->mutex);
+    if (atomic_load(&device->counters.retired_in_flight) > 0) {
+        ts_cuda_drain_finished(device);
+    }
+    result = take(device, bytes, stream, &found);
+    if (result == TS_CU_OUT_OF_MEMORY && ts_cuda_drain(device)) {
+        result = take(device, bytes, stream, &found);
     }
     if (result == TS_CU_OUT_OF_MEMORY) {
         (void)device->driver->memory_info(&available, &total);
@@ -156,19 +49,17 @@ void ts_cuda_release(ts_cuda_device *device, ts_cu_address address, size_t bytes
         return;
     }
     if (!device->stream_ordered) {
-        (void)pthread_mutex_lock(&device->mutex);
-        retire(device, address, bytes, stream);
-        (void)pthread_mutex_unlock(&device->mutex);
+        ts_cuda_retire(device, address, bytes, stream);
         return;
     }
     if (device->driver->release_async(address, stream) == TS_CU_SUCCESS) {
-        note_released(device, bytes);
+        ts_cuda_note_released(device, bytes);
         return;
     }
     /* The stream may be gone; cuMemFree waits for the device by itself. */
     TS_CUDA_COUNT(device, retired_barriers, 1);
     if (device->driver->release(address) == TS_CU_SUCCESS) {
-        note_released(device, bytes);
+        ts_cuda_note_released(device, bytes);
     } else {
         TS_CUDA_COUNT(device, retired_leaked, 1);
     }

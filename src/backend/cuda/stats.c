@@ -40,7 +40,7 @@ tensum_status tensum_synchronize(tensum_device device, void *stream)
     TRY(ts_cuda_device_open(device.index, &opened));
     TRY(ts_cuda_enter(opened));
     status = ts_cuda_synchronize(opened, stream);
-    ts_cuda_drain(opened);
+    (void)ts_cuda_drain(opened);
     ts_cuda_leave(opened);
 done:
     return status;
