@@ -19,6 +19,12 @@ typedef struct ts_run {
     size_t scratch_bytes;
 } ts_run;
 
+/* A contraction made ready for fixed strides, so that running it looks nothing up. The backend's own data follow. */
+typedef struct ts_prepared ts_prepared;
+struct ts_prepared {
+    void (*run)(ts_prepared *prepared, const void *a, const void *b, void *c, void *winners);
+};
+
 typedef struct ts_backend {
     const char *name;
     tensum_device_kind kind;
@@ -41,6 +47,11 @@ typedef struct ts_backend {
     size_t (*adjoint_scratch)(const ts_adjoint_spec *spec, int32_t threads);
     tensum_status (*contract)(const ts_contract_spec *spec, const void *a, const void *b, void *c, void *winners,
                               const ts_run *run);
+    /* Small contractions, whose look-ups cost more than the work. prepare_bytes: the memory that a prepared one takes, by
+     * the sizes alone; 0: not worth it. prepare: the prepared contraction in `memory` (8-byte aligned), of which one
+     * run at a time may be made. Both may be NULL. */
+    size_t (*prepare_bytes)(const ts_contract_spec *spec);
+    ts_prepared *(*prepare)(const ts_contract_spec *spec, void *memory);
     tensum_status (*reduce)(const ts_reduce_spec *spec, const void *a, void *c, void *winners, const ts_run *run);
     /* Selective semirings: by winners. log_sum_exp: by weights exp(a + b - c); sum_product of 16-bit floats: by
      * the other operand; winners is NULL for both. */

@@ -59,7 +59,7 @@ void ts_bind_output(ts_running *running, bool caller)
     int64_t n = plan->network->operand_count;
     int32_t labels = plan->slice_label_count;
     bool changed = !workspace->bound, output_changed = false;
-    for (int64_t i = 0; i <= n; i++) {
+    for (int64_t i = 0; i <= n && !(running->same && workspace->bound); i++) {
         const int64_t *raw = i < n ? arguments->inputs[i].strides : caller ? arguments->output->strides : NULL;
         bool differs = ts_strides_bind(plan, &workspace->strides, i, raw, workspace->slice_strides + i * labels);
         if (i == n) {
@@ -80,6 +80,7 @@ void ts_bind_output(ts_running *running, bool caller)
         return;
     }
     bool keeps_winners = (running->program->modes & TENSUM_GRADIENT) != 0;
+    int64_t *prepared = workspace->prepared_memory;
     for (int32_t s = 0; s < plan->step_count; s++) {
         const ts_step *step = &plan->steps[s];
         ts_mode *modes = workspace->modes + workspace->first_mode[s];
@@ -106,6 +107,11 @@ void ts_bind_output(ts_running *running, bool caller)
             ts_contract_spec_build(plan, &workspace->strides, step, extra, modes, &spec->contract);
             spec->contract.accumulate = last && accumulate;
             spec->contract.winner_bytes = winner_bytes;
+            size_t bytes = ts_prepared_bytes(running->program, s);
+            if (bytes > 0) {
+                workspace->prepared[s] = running->program->backend->prepare(&spec->contract, prepared);
+                prepared += bytes / 8;
+            }
         } else if (step->kind == TS_STEP_REDUCE) {
             ts_reduce_spec_build(plan, &workspace->strides, step, extra, modes, &spec->reduce);
             spec->reduce.accumulate = last && accumulate;
@@ -160,7 +166,10 @@ tensum_status ts_forward_slice(ts_running *running, int64_t slice, bool first, d
         } else if (keeps_winners && step->winner_offset >= 0) {
             winners = workspace->memory + step->winner_offset;
         }
-        if (step->kind == TS_STEP_CONTRACT) {
+        if (workspace->prepared[s] != NULL) {
+            workspace->prepared[s]->run(workspace->prepared[s], workspace->base[step->a], workspace->base[step->b],
+                                        workspace->base[step->c], winners);
+        } else if (step->kind == TS_STEP_CONTRACT) {
             TRY(backend->contract(&workspace->forward[s].contract, workspace->base[step->a], workspace->base[step->b],
                                   workspace->base[step->c], winners, &running->step));
         } else if (step->kind == TS_STEP_REDUCE) {

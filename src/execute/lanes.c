@@ -60,6 +60,7 @@ tensum_status ts_run_lanes(ts_running *running, int64_t first, int64_t count)
         each[i].workspace = running->workspace->lanes[i];
         each[i].arguments = &quiet;
         each[i].step.pool = NULL;
+        each[i].same = false; /* the lane may not have seen the last run */
         each[i].step.scratch = each[i].workspace->memory + running->compiled->scratch_offset;
         ts_bind_output(&each[i], false);
     }

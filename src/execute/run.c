@@ -76,6 +76,7 @@ static tensum_status run_values(ts_running *running)
     int64_t bytes = (int64_t)tensum_dtype_bytes(plan->algebra.dtype);
     int64_t count = arguments->slice_count < 0 ? plan->slice_total - arguments->slice_first : arguments->slice_count;
     ts_bind_output(running, true);
+    workspace->seen_valid = arguments->winners == NULL;
     bool repeats = plan->steps[plan->step_count - 1].fill_zero;
     if (!arguments->accumulate && (plan->slice_total != 1 || count == 0 || repeats)) {
         ts_element zero = ts_identity(plan->algebra, false);
@@ -228,7 +229,8 @@ tensum_status tensum_run(tensum_program *program, tensum_workspace *workspace, c
     if (program == NULL || workspace == NULL || arguments == NULL || workspace->program != program) {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "tensum_run: an argument is NULL or the workspace is another program's");
     }
-    TRY(ts_validate_run(program, arguments));
+    bool same;
+    TRY(ts_validate_run(program, workspace, arguments, &same));
     if (program->backend->run != NULL) {
         return program->backend->run(program, program->compiled, workspace->state, arguments);
     }
@@ -242,6 +244,7 @@ tensum_status tensum_run(tensum_program *program, tensum_workspace *workspace, c
     running.plan = program->plan;
     running.compiled = program->compiled;
     running.arguments = arguments;
+    running.same = same;
     running.step.pool = program->context != NULL ? program->context->pool : NULL;
     running.step.scratch = workspace->memory + running.compiled->scratch_offset;
     running.step.scratch_bytes = running.compiled->scratch_bytes;

@@ -4,10 +4,6 @@
 #include "algebra/element.h"
 #include "execute/workspace.h"
 
-
-
-
-
 bool ts_tensor_range(const tensum_tensor *tensor, uintptr_t *first, uintptr_t *last)
 {
     int64_t bytes = (int64_t)tensum_dtype_bytes(tensor->dtype), low = 0, high = 0, compact = 1;
@@ -43,8 +39,8 @@ static size_t alignment_of(tensum_dtype dtype)
     }
 }
 
-/* "operand N" without stdio, which would cost as much as a small run: names are made for every operand of every run. */
-static void operand_name(char *name, int64_t index)
+/* prefix and number without stdio, which would cost as much as a small run: every operand of every run has a name. */
+static void numbered_name(char *name, const char *prefix, int64_t index)
 {
     char digits[20];
     int count = 0;
@@ -52,9 +48,11 @@ static void operand_name(char *name, int64_t index)
         digits[count++] = (char)('0' + index % 10);
         index /= 10;
     } while (index > 0);
-    memcpy(name, "operand ", 8);
-    for (name += 8; count > 0; name++) {
-        *name = digits[--count];
+    while (*prefix != '\0') {
+        *name++ = *prefix++;
+    }
+    while (count > 0) {
+        *name++ = digits[--count];
     }
     *name = '\0';
 }
@@ -144,7 +142,92 @@ static tensum_status check_apart(const char *name, const tensum_tensor *target, 
     return TENSUM_OK;
 }
 
-static tensum_status check_results(const tensum_program *program, const tensum_run_arguments *arguments)
+/* Sift down in a heap with the largest address on top. */
+static void sift(ts_extent_of *heap, int64_t at, int64_t count)
+{
+    const ts_extent_of moved = heap[at];
+    for (int64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        child += child + 1 < count && heap[child].first < heap[child + 1].first;
+        if (heap[child].first <= moved.first) {
+            break;
+        }
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moved;
+}
+
+static int64_t put_extent(ts_extent_of *extents, int64_t count, const tensum_tensor *tensor, bool written)
+{
+    ts_extent_of *extent = &extents[count];
+    if (tensor == NULL || tensor->data == NULL || !ts_tensor_range(tensor, &extent->first, &extent->last)) {
+        return count;
+    }
+    extent->written = written;
+    return count + 1;
+}
+
+/* Does a gradient share memory with another tensor of the run? By one pass in order of addresses: networks have
+ * thousands of operands. The room is the workspace's, because runs allocate nothing (and qsort may). */
+static bool gradients_overlap(ts_extent_of *extents, int64_t n, const tensum_run_arguments *arguments)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        count = put_extent(extents, count, &arguments->inputs[i], false);
+        count = put_extent(extents, count, &arguments->gradients[i], true);
+    }
+    count = put_extent(extents, count, arguments->cotangent, false);
+    count = put_extent(extents, count, arguments->output, false);
+    count = put_extent(extents, count, arguments->winners, false);
+    for (int64_t i = count / 2 - 1; i >= 0; i--) {
+        sift(extents, i, count);
+    }
+    for (int64_t i = count - 1; i > 0; i--) {
+        const ts_extent_of top = extents[0];
+        extents[0] = extents[i];
+        extents[i] = top;
+        sift(extents, 0, i);
+    }
+    uintptr_t written = 0, any = 0; /* the ends so far */
+    for (int64_t i = 0; i < count; i++) {
+        if (extents[i].first < (extents[i].written ? any : written)) {
+            return true;
+        }
+        any = extents[i].last > any ? extents[i].last : any;
+        written = extents[i].written && extents[i].last > written ? extents[i].last : written;
+    }
+    return false;
+}
+
+/* Which gradient overlaps what, for the message. */
+static tensum_status name_overlap(int64_t n, const tensum_run_arguments *arguments)
+{
+    tensum_status status = TENSUM_OK;
+    char name[64];
+    for (int64_t i = 0; i < n; i++) {
+        const tensum_tensor *gradient = &arguments->gradients[i];
+        if (gradient->data == NULL) {
+            continue;
+        }
+        numbered_name(name, "the gradient of operand ", i);
+        TRY(check_apart(name, gradient, arguments->inputs, n, "operand"));
+        if (arguments->cotangent != NULL) {
+            TRY(check_apart(name, gradient, arguments->cotangent, 1, "cotangent"));
+        }
+        if (arguments->output != NULL) {
+            TRY(check_apart(name, gradient, arguments->output, 1, "output"));
+        }
+        if (arguments->winners != NULL) {
+            TRY(check_apart(name, gradient, arguments->winners, 1, "winners"));
+        }
+        TRY(check_apart(name, gradient, arguments->gradients, i, "the gradient of operand"));
+    }
+done:
+    return status;
+}
+
+static tensum_status check_results(const tensum_program *program, tensum_workspace *workspace,
+                                   const tensum_run_arguments *arguments)
 {
     tensum_status status = TENSUM_OK;
     const tensum_network *network = program->plan->network;
@@ -179,30 +262,68 @@ static tensum_status check_results(const tensum_program *program, const tensum_r
     }
     for (int64_t i = 0; arguments->gradients != NULL && i < n; i++) {
         const tensum_tensor *gradient = &arguments->gradients[i];
-        if (gradient->data == NULL) {
-            continue;
+        if (gradient->data != NULL) {
+            numbered_name(name, "the gradient of operand ", i);
+            TRY(check_tensor(program, name, gradient, real, i));
+            TRY(check_target(name, gradient));
         }
-        snprintf(name, sizeof name, "the gradient of operand %" PRId64, i);
-        TRY(check_tensor(program, name, gradient, real, i));
-        TRY(check_target(name, gradient));
-        TRY(check_apart(name, gradient, arguments->inputs, n, "operand"));
-        if (arguments->cotangent != NULL) {
-            TRY(check_apart(name, gradient, arguments->cotangent, 1, "cotangent"));
-        }
-        if (arguments->output != NULL) {
-            TRY(check_apart(name, gradient, arguments->output, 1, "output"));
-        }
-        for (int64_t j = 0; j < i; j++) {
-            if (arguments->gradients[j].data != NULL) {
-                TRY(check_apart(name, gradient, &arguments->gradients[j], 1, "an earlier gradient"));
-            }
-        }
+    }
+    if (arguments->gradients != NULL && gradients_overlap(workspace->extents, n, arguments)) {
+        TRY(name_overlap(n, arguments));
     }
 done:
     return status;
 }
 
-tensum_status ts_validate_run(const tensum_program *program, const tensum_run_arguments *arguments)
+/* Bytes a tensor touches, relative to its data. */
+static void remember(const tensum_tensor *tensor, ts_seen *seen, int64_t *strides)
+{
+    uintptr_t first = 0, last = 0;
+    seen->empty = !ts_tensor_range(tensor, &first, &last);
+    seen->low = seen->empty ? 0 : (int64_t)(first - (uintptr_t)tensor->data);
+    seen->high = seen->empty ? 0 : (int64_t)(last - (uintptr_t)tensor->data);
+    seen->compact = tensor->strides == NULL;
+    if (!seen->compact && tensor->rank > 0) {
+        memcpy(strides, tensor->strides, (size_t)tensor->rank * sizeof *strides);
+    }
+}
+
+/* Are inputs and output as in the last valid run, but for their addresses, and are those in order? */
+static bool seen_before(const tensum_program *program, const tensum_workspace *workspace,
+                        const tensum_run_arguments *arguments)
+{
+    const tensum_network *network = program->plan->network;
+    const int64_t n = network->operand_count;
+    const tensum_dtype dtype = program->plan->algebra.dtype;
+    const uintptr_t misaligned = alignment_of(dtype) - 1;
+    const ts_seen *out = &workspace->seen[n];
+    const uintptr_t out_first = (uintptr_t)arguments->output->data + (uintptr_t)out->low;
+    const uintptr_t out_last = (uintptr_t)arguments->output->data + (uintptr_t)out->high;
+    for (int64_t i = 0; i <= n; i++) {
+        const tensum_tensor *tensor = i < n ? &arguments->inputs[i] : arguments->output;
+        const ts_seen *seen = &workspace->seen[i];
+        const int64_t first = network->offsets[i], rank = network->offsets[i + 1] - first;
+        const uintptr_t data = (uintptr_t)tensor->data;
+        if (tensor->dtype != dtype || tensor->rank != rank || (rank > 0 && tensor->extents == NULL) ||
+            (tensor->strides == NULL) != seen->compact || (data == 0 && !seen->empty) || (data & misaligned) != 0) {
+            return false;
+        }
+        for (int64_t m = 0; m < rank; m++) {
+            if (tensor->extents[m] != network->raw_extents[first + m] ||
+                (!seen->compact && tensor->strides[m] != workspace->seen_strides[first + m])) {
+                return false;
+            }
+        }
+        if (i < n && data != 0 && !seen->empty && !out->empty && out_first < data + (uintptr_t)seen->high &&
+            data + (uintptr_t)seen->low < out_last) {
+            return false;
+        }
+    }
+    return true;
+}
+
+tensum_status ts_validate_run(const tensum_program *program, tensum_workspace *workspace,
+                              const tensum_run_arguments *arguments, bool *same)
 {
     tensum_status status = TENSUM_OK;
     const tensum_plan *plan = program->plan;
@@ -242,11 +363,21 @@ tensum_status ts_validate_run(const tensum_program *program, const tensum_run_ar
     if (arguments->position_count < 0) {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "position_count is %" PRId64, arguments->position_count);
     }
+    bool plain = value && !winners && !gradient && !decode && workspace->seen != NULL;
+    *same = plain && workspace->seen_valid && seen_before(program, workspace, arguments);
+    if (*same) {
+        return TENSUM_OK;
+    }
+    workspace->seen_valid = false;
     for (int64_t i = 0; i < n; i++) {
-        operand_name(name, i);
+        numbered_name(name, "operand ", i);
         TRY(check_tensor(program, name, &arguments->inputs[i], plan->algebra.dtype, i));
     }
-    TRY(check_results(program, arguments));
+    TRY(check_results(program, workspace, arguments));
+    for (int64_t i = 0; i <= n && plain; i++) {
+        remember(i < n ? &arguments->inputs[i] : arguments->output, &workspace->seen[i],
+                 workspace->seen_strides + plan->network->offsets[i]);
+    }
 done:
     return status;
 }

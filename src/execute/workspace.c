@@ -42,6 +42,32 @@ static tensum_status take_memory(tensum_workspace *workspace, const tensum_works
     return TENSUM_OK;
 }
 
+size_t ts_prepared_bytes(const tensum_program *program, int32_t s)
+{
+    const ts_backend *backend = program->backend;
+    const ts_step *step = &program->plan->steps[s];
+    if (backend->prepare_bytes == NULL || step->kind != TS_STEP_CONTRACT) {
+        return 0;
+    }
+    const ts_contract_spec sizes = {.algebra = program->plan->algebra, .batch = step->batch_size, .left = step->left_size,
+                                    .right = step->right_size, .sum = step->sum_size};
+    return (backend->prepare_bytes(&sizes) + 7) / 8 * 8;
+}
+
+static tensum_status prepare_small_steps(tensum_workspace *workspace)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_program *program = workspace->program;
+    size_t bytes = 0;
+    for (int32_t s = 0; s < program->plan->step_count; s++) {
+        bytes += ts_prepared_bytes(program, s);
+    }
+    TRY(ts_allocate_zero((size_t)program->plan->step_count, sizeof *workspace->prepared, "workspace", &workspace->prepared));
+    TRY(ts_allocate_zero(bytes / 8, 8, "workspace", &workspace->prepared_memory));
+done:
+    return status;
+}
+
 /* Room for the bookkeeping of a step backend. */
 static tensum_status prepare(tensum_workspace *workspace)
 {
@@ -77,6 +103,10 @@ static tensum_status prepare(tensum_workspace *workspace)
         modes += ts_step_modes(&plan->steps[s]);
     }
     TRY(ts_allocate_zero((size_t)modes, sizeof(ts_mode), what, &workspace->modes));
+    TRY(prepare_small_steps(workspace));
+    size_t raw = (size_t)plan->network->offsets[n + 1];
+    TRY(ts_allocate_zero(n + 1, sizeof *workspace->seen, what, &workspace->seen));
+    TRY(ts_allocate_zero(raw, sizeof(int64_t), what, &workspace->seen_strides));
     TRY(ts_allocate_zero((size_t)compiled->most_modes + 1, sizeof(ts_mode), what, &workspace->spare_modes));
     ts_label_strides(plan, (int64_t)n, NULL, workspace->compact_strides, workspace->compact_slices);
     for (int32_t v = 0; v < plan->value_count; v++) {
@@ -139,6 +169,10 @@ tensum_status tensum_workspace_create(tensum_program *program, const tensum_work
         TRY(prepare(workspace));
         TRY(prepare_lanes(workspace));
     }
+    if ((program->modes & TENSUM_GRADIENT) != 0) {
+        size_t tensors = 2 * (size_t)program->plan->network->operand_count + 3;
+        TRY(ts_allocate(tensors, sizeof *workspace->extents, "workspace", &workspace->extents));
+    }
     *out = workspace;
     workspace = NULL;
 done:
@@ -182,6 +216,11 @@ void tensum_workspace_release(tensum_workspace *workspace)
     ts_free(workspace->modes);
     ts_free(workspace->spare_modes);
     ts_free(workspace->base);
+    ts_free(workspace->prepared);
+    ts_free(workspace->prepared_memory);
+    ts_free(workspace->seen);
+    ts_free(workspace->seen_strides);
+    ts_free(workspace->extents);
     ts_free(workspace->coordinates);
     ts_free(workspace->assignment);
     ts_free(workspace->cotangent);

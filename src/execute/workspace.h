@@ -26,6 +26,19 @@ typedef union ts_forward_spec {
     ts_reduce_spec reduce;
 } ts_forward_spec;
 
+/* What one tensor of the last valid run looked like; its strides lie in `seen_strides`. */
+typedef struct ts_seen {
+    bool compact;      /* it had no strides */
+    bool empty;        /* it has no elements */
+    int64_t low, high; /* first and one past the last byte it touches, relative to its data */
+} ts_seen;
+
+/* Memory of a tensor of a run, for the search for overlaps. */
+typedef struct ts_extent_of {
+    uintptr_t first, last;
+    bool written;
+} ts_extent_of;
+
 struct tensum_workspace {
     tensum_program *program;
     char *memory;
@@ -51,6 +64,12 @@ struct tensum_workspace {
     bool bound;                  /* forward specs have been built */
     bool winners_bound;          /* ... with the caller's winners */
     bool accumulate_bound;
+    ts_prepared **prepared;      /* [step_count] small contractions, made ready with the specs; NULL: not prepared */
+    int64_t *prepared_memory;
+    ts_seen *seen;               /* [operand_count + 1] inputs and output of the last valid run for values alone */
+    int64_t *seen_strides;       /* [raw ranks of all] */
+    bool seen_valid;             /* and `strides` are theirs */
+    ts_extent_of *extents;       /* GRADIENT: [2 operand_count + 3] */
     int64_t *coordinates;        /* [slice_label_count] of the current slice */
     int64_t *assignment;         /* [label_count] */
     double *cotangent;           /* [value_count] of a trace */
@@ -67,17 +86,22 @@ typedef struct ts_running {
     const tensum_run_arguments *arguments;
     ts_run step;
     int64_t slice;
+    bool same;                   /* tensors have the shapes and strides of the last run */
     double last_poll, started;
 } ts_running;
 
 /* lanes.c: values of the slices [first, first + count), added to the output in ascending order. */
 tensum_status ts_run_lanes(ts_running *running, int64_t first, int64_t count);
 
-/* workspace.c: a workspace over a part of another's memory. */
+/* workspace.c: memory of a step in prepared form, 0 if it has none. */
+size_t ts_prepared_bytes(const tensum_program *program, int32_t s);
+/* A workspace over a part of another's memory. */
 tensum_status ts_workspace_lane(tensum_program *program, char *memory, tensum_workspace **lane);
 
 /* validate.c */
-tensum_status ts_validate_run(const tensum_program *program, const tensum_run_arguments *arguments);
+/* `same`: the tensors are as in the last run of this workspace, but for where they lie. */
+tensum_status ts_validate_run(const tensum_program *program, tensum_workspace *workspace,
+                              const tensum_run_arguments *arguments, bool *same);
 /* Smallest and one past the largest byte a tensor touches; false if it has no elements. */
 bool ts_tensor_range(const tensum_tensor *tensor, uintptr_t *first, uintptr_t *last);
 /* DOMAIN with operand, index and value if an element lies outside the semiring's domain. */

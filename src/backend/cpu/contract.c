@@ -8,7 +8,6 @@
 #define DEPTH_BYTES ((int64_t)1 << 10)          /* packed depth of one row: two panels stay in the first-level cache */
 #define WINNER_DEPTH_BYTES ((int64_t)8 << 10)   /* deeper, because winners are looked for once per chunk */
 #define TILES_BYTES ((int64_t)1 << 20)          /* accumulators that wait for the next chunk */
-#define DIRECT_PAIRS 16384                      /* smaller contractions are not worth packing */
 
 typedef struct contract_side {
     const uint8_t *data;
@@ -50,18 +49,6 @@ static size_t take(size_t *bytes, int64_t count, size_t element)
     return at;
 }
 
-static int64_t smallest_stride(const ts_mode *modes, int32_t count)
-{
-    int64_t smallest = INT64_MAX;
-    for (int32_t m = 0; m < count; m++) {
-        int64_t stride = modes[m].c < 0 ? -modes[m].c : modes[m].c;
-        if (modes[m].extent > 1 && stride < smallest) {
-            smallest = stride;
-        }
-    }
-    return smallest;
-}
-
 /* columns: 0 for side a, 1 for side b. */
 static void set_sides(contract_job *job, const void *a, const void *b, int columns)
 {
@@ -90,7 +77,7 @@ static void choose_sides(contract_job *job, const void *a, const void *b)
                    (double)(divide_up(sizes[i], tile_columns) * tile_columns);
     }
     const bool right_contiguous =
-        smallest_stride(right, spec->right_count) <= smallest_stride(left, spec->left_count);
+        ts_cpu_smallest_stride(right, spec->right_count) <= ts_cpu_smallest_stride(left, spec->left_count);
     const int preferred = right_contiguous ? 1 : 0;
     set_sides(job, a, b, waste[preferred] <= 1.25 * waste[1 - preferred] ? preferred : 1 - preferred);
 }
@@ -182,122 +169,9 @@ static void lay_out(contract_job *job, int64_t threads)
     job->shared_bytes = shared;
 }
 
-/* Without packing and without scratch: small sizes, where packing costs more than it saves, and large ones that are bound
- * by memory anyway, because one operand is tiny or the sum is short. */
-static bool is_direct(const ts_contract_spec *spec)
-{
-    const int64_t fewer = ts_min64(spec->left, spec->right);
-    if (spec->sum > TS_DIRECT_DEPTH) {
-        return false;
-    }
-    return (double)spec->batch * (double)spec->left * (double)spec->right * (double)spec->sum <= DIRECT_PAIRS ||
-           fewer <= 4 || (spec->sum <= 4 && fewer <= 32) || (fewer <= 16 && spec->left * spec->right * spec->sum <= 1024);
-}
-
-typedef struct direct_job {
-    const ts_contract_spec *spec;
-    const ts_cpu_kernel *kernel;
-    const void *a, *b; /* of the left and the right side, after swapping */
-    void *c, *winners;
-    const ts_mode *left, *right, *sum;
-    int32_t left_count, right_count;
-    ts_cpu_tensor left_tensor, right_tensor;
-    int64_t left_size, right_size;
-    int64_t batch_piece, left_piece, right_piece;    /* sizes of a piece */
-    int64_t batch_pieces, left_pieces, right_pieces; /* and their numbers */
-    bool conjugate_a, conjugate_b;
-} direct_job;
-
-static void direct_piece(void *argument, int64_t index, int32_t worker)
-{
-    const direct_job *job = argument;
-    const ts_contract_spec *spec = job->spec;
-    int64_t batch_a[TS_DIRECT_COLUMNS], batch_b[TS_DIRECT_COLUMNS], batch_c[TS_DIRECT_COLUMNS];
-    int64_t batch_w[TS_DIRECT_COLUMNS], left_a[TS_DIRECT_COLUMNS], left_c[TS_DIRECT_COLUMNS];
-    int64_t left_w[TS_DIRECT_COLUMNS], right_b[TS_DIRECT_COLUMNS], right_c[TS_DIRECT_COLUMNS];
-    int64_t right_w[TS_DIRECT_COLUMNS], sum_a[TS_DIRECT_DEPTH], sum_b[TS_DIRECT_DEPTH];
-    (void)worker;
-    const int64_t rest = index / job->right_pieces;
-    const int64_t right_first = index % job->right_pieces * job->right_piece;
-    const int64_t left_first = rest % job->left_pieces * job->left_piece;
-    const int64_t batch_first = rest / job->left_pieces * job->batch_piece;
-    const int64_t right = ts_min64(job->right_piece, job->right_size - right_first);
-    const int64_t left = ts_min64(job->left_piece, job->left_size - left_first);
-    const int64_t batch = ts_min64(job->batch_piece, spec->batch - batch_first);
-    const ts_mode *modes = spec->modes;
-    ts_cpu_offsets(modes, spec->batch_count, job->left_tensor, batch_first, batch, batch_a);
-    ts_cpu_offsets(modes, spec->batch_count, job->right_tensor, batch_first, batch, batch_b);
-    ts_cpu_offsets(modes, spec->batch_count, TS_TENSOR_C, batch_first, batch, batch_c);
-    ts_cpu_offsets(job->left, job->left_count, job->left_tensor, left_first, left, left_a);
-    ts_cpu_offsets(job->left, job->left_count, TS_TENSOR_C, left_first, left, left_c);
-    ts_cpu_offsets(job->right, job->right_count, job->right_tensor, right_first, right, right_b);
-    ts_cpu_offsets(job->right, job->right_count, TS_TENSOR_C, right_first, right, right_c);
-    ts_cpu_offsets(job->sum, spec->sum_count, job->left_tensor, 0, spec->sum, sum_a);
-    ts_cpu_offsets(job->sum, spec->sum_count, job->right_tensor, 0, spec->sum, sum_b);
-    if (spec->winner_bytes != 0) {
-        ts_cpu_offsets(modes, spec->batch_count, TS_TENSOR_W, batch_first, batch, batch_w);
-        ts_cpu_offsets(job->left, job->left_count, TS_TENSOR_W, left_first, left, left_w);
-        ts_cpu_offsets(job->right, job->right_count, TS_TENSOR_W, right_first, right, right_w);
-    }
-    const ts_cpu_direct direct = {
-        .a = job->a, .b = job->b, .c = job->c, .winners = job->winners,
-        .batch = (int32_t)batch, .left = (int32_t)left, .right = (int32_t)right, .sum = (int32_t)spec->sum,
-        .batch_a = batch_a, .batch_b = batch_b, .batch_c = batch_c, .batch_w = batch_w,
-        .left_a = left_a, .left_c = left_c, .left_w = left_w,
-        .right_b = right_b, .right_c = right_c, .right_w = right_w, .sum_a = sum_a, .sum_b = sum_b,
-        .right_unit_b = ts_cpu_unit(right_b, right), .right_unit_c = ts_cpu_unit(right_c, right),
-        .conjugate_a = job->conjugate_a, .conjugate_b = job->conjugate_b,
-        .accumulate = spec->accumulate, .winner_bytes = spec->winner_bytes, .modulus = spec->algebra.modulus,
-    };
-    job->kernel->direct(&direct);
-}
-
-static void contract_direct(const ts_contract_spec *spec, const ts_cpu_kernel *kernel, const void *a, const void *b,
-                            void *c, void *winners, ts_pool *pool)
-{
-    const ts_mode *left = spec->modes + spec->batch_count, *right = left + spec->left_count;
-    /* The right side runs along vectors: the larger one, or that along which the result is contiguous. */
-    const bool swap = spec->left > 4 * spec->right ||
-                      (spec->right <= 4 * spec->left &&
-                       smallest_stride(left, spec->left_count) < smallest_stride(right, spec->right_count));
-    direct_job job = {
-        .spec = spec, .kernel = kernel, .a = a, .b = b, .c = c, .winners = winners, .left = left, .right = right,
-        .sum = right + spec->right_count, .left_count = spec->left_count, .right_count = spec->right_count,
-        .left_tensor = TS_TENSOR_A, .right_tensor = TS_TENSOR_B, .left_size = spec->left, .right_size = spec->right,
-        .conjugate_a = spec->conjugate_a, .conjugate_b = spec->conjugate_b,
-    };
-    if (swap) {
-        job.a = b;
-        job.b = a;
-        job.left = right;
-        job.right = left;
-        job.left_count = spec->right_count;
-        job.right_count = spec->left_count;
-        job.left_tensor = TS_TENSOR_B;
-        job.right_tensor = TS_TENSOR_A;
-        job.left_size = spec->right;
-        job.right_size = spec->left;
-        job.conjugate_a = spec->conjugate_b;
-        job.conjugate_b = spec->conjugate_a;
-    }
-    job.right_piece = ts_min64(job.right_size, TS_DIRECT_COLUMNS);
-    job.left_piece = ts_min64(job.left_size, TS_DIRECT_COLUMNS);
-    const int64_t pairs = job.right_piece * job.left_piece * spec->sum;
-    job.batch_piece = ts_max64(1, ts_min64(ts_min64(spec->batch, TS_DIRECT_COLUMNS), DIRECT_PAIRS / pairs));
-    job.right_pieces = divide_up(job.right_size, job.right_piece);
-    job.left_pieces = divide_up(job.left_size, job.left_piece);
-    job.batch_pieces = divide_up(spec->batch, job.batch_piece);
-    const int64_t pieces = job.right_pieces * job.left_pieces * job.batch_pieces;
-    if (pieces == 1) {
-        direct_piece(&job, 0, 0);
-    } else {
-        ts_pool_run(pool, pieces, direct_piece, &job);
-    }
-}
-
 size_t ts_cpu_contract_scratch(const ts_contract_spec *spec, int32_t threads)
 {
-    if (spec->batch == 0 || spec->left == 0 || spec->right == 0 || spec->sum == 0 || is_direct(spec)) {
+    if (spec->batch == 0 || spec->left == 0 || spec->right == 0 || spec->sum == 0 || ts_cpu_is_direct(spec)) {
         return 0;
     }
     /* The layout depends on the number of workers, and on which side the strides of a run make columns; take the largest
@@ -646,8 +520,8 @@ tensum_status ts_cpu_contract(const ts_contract_spec *spec, const void *a, const
     if (kernel == NULL) {
         return ts_pair_check(spec->algebra.semiring, spec->algebra.dtype);
     }
-    if (is_direct(spec)) {
-        contract_direct(spec, kernel, a, b, c, winners, run->pool);
+    if (ts_cpu_is_direct(spec)) {
+        ts_cpu_contract_direct(spec, kernel, a, b, c, winners, run->pool);
         return TENSUM_OK;
     }
     contract_job job = {.spec = spec, .kernel = kernel, .c = c, .winners = winners,

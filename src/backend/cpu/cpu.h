@@ -26,9 +26,18 @@ void ts_cpu_offsets(const ts_mode *modes, int32_t mode_count, ts_cpu_tensor tens
                     int64_t *offsets);
 /* Do they ascend by one? */
 bool ts_cpu_unit(const int64_t *offsets, int64_t count);
+/* The smallest stride of the result, by absolute value; INT64_MAX where every extent is 1. */
+int64_t ts_cpu_smallest_stride(const ts_mode *modes, int32_t count);
 
 tensum_status ts_cpu_contract(const ts_contract_spec *spec, const void *a, const void *b, void *c, void *winners,
                               const ts_run *run);
+/* direct.c: without packing and without scratch. */
+bool ts_cpu_is_direct(const ts_contract_spec *spec);
+void ts_cpu_contract_direct(const ts_contract_spec *spec, const ts_cpu_kernel *kernel, const void *a, const void *b,
+                            void *c, void *winners, ts_pool *pool);
+size_t ts_cpu_prepared_bytes(const ts_contract_spec *spec);
+ts_prepared *ts_cpu_prepare(const ts_contract_spec *spec, void *memory);
+
 size_t ts_cpu_contract_scratch(const ts_contract_spec *spec, int32_t threads);
 tensum_status ts_cpu_reduce_step(const ts_reduce_spec *spec, const void *a, void *c, void *winners, const ts_run *run);
 size_t ts_cpu_reduce_scratch(const ts_reduce_spec *spec, int32_t threads);

@@ -55,3 +55,15 @@ bool ts_cpu_unit(const int64_t *offsets, int64_t count)
     }
     return true;
 }
+
+int64_t ts_cpu_smallest_stride(const ts_mode *modes, int32_t count)
+{
+    int64_t smallest = INT64_MAX;
+    for (int32_t m = 0; m < count; m++) {
+        int64_t stride = modes[m].c < 0 ? -modes[m].c : modes[m].c;
+        if (modes[m].extent > 1 && stride < smallest) {
+            smallest = stride;
+        }
+    }
+    return smallest;
+}
