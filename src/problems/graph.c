@@ -12,6 +12,7 @@ typedef struct graph_data {
     int64_t *first;     /* [vertex_count + 1] into neighbors */
     int64_t *neighbors;
     int64_t *incident;  /* edges, parallel to neighbors */
+    ts_cliques *parts;  /* NULL: one network answers the question */
 } graph_data;
 
 static void destroy(void *pointer)
@@ -21,6 +22,7 @@ static void destroy(void *pointer)
     ts_free(data->first);
     ts_free(data->neighbors);
     ts_free(data->incident);
+    ts_cliques_free(data->parts);
     ts_free(data);
 }
 
@@ -76,6 +78,25 @@ static bool dominated(const graph_data *data, const int64_t *x, int64_t v)
     return any;
 }
 
+/* Are the chosen vertices adjacent, each to all others? */
+static bool is_clique(const graph_data *data, const int64_t *x)
+{
+    int64_t size = 0;
+    for (int64_t v = 0; v < data->graph.vertex_count; v++) {
+        size += x[v] == 1;
+    }
+    for (int64_t v = 0; v < data->graph.vertex_count; v++) {
+        int64_t found = 1;
+        for (int64_t i = data->first[v]; x[v] == 1 && i < data->first[v + 1]; i++) {
+            found += x[data->neighbors[i]] == 1;
+        }
+        if (x[v] == 1 && found != size) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The objective straight from the edges. */
 static bool score(const void *pointer, const int64_t *x, double *objective)
 {
@@ -122,15 +143,10 @@ static bool score(const void *pointer, const int64_t *x, double *objective)
         if ((asks(data, "dominating-set") || asks(data, "maximal-is")) && !dominated(data, x, v)) {
             return false;
         }
-        for (int64_t u = 0; asks(data, "clique") && u < v; u++) {
-            if (x[u] == 1 && x[v] == 1 && !adjacent(data, u, v)) {
-                return false;
-            }
-        }
         sum += x[v] == 1 ? graph->vertex_weights[v] : 0;
     }
     *objective = sum;
-    return true;
+    return !asks(data, "clique") || is_clique(data, x);
 }
 
 /* One vertex of the closed neighborhood of v is in the set. */
@@ -241,6 +257,52 @@ static tensum_status format(const tensum_problem *problem, const void *pointer, 
     return text->status;
 }
 
+/* The largest part stands for all where the problem's network is looked at: its operands become the problem's. */
+static tensum_status set_up_parts(const tensum_problem_options *options, tensum_problem *problem, ts_model *model, graph_data *data)
+{
+    tensum_status status = TENSUM_OK;
+    tensum_problem *part = NULL;
+    int64_t *local = NULL;
+    TRY(ts_cliques_create(&data->graph, data->first, data->neighbors, &data->parts));
+    TRY(ts_allocate_zero((size_t)data->graph.vertex_count, sizeof *local, "parts", &local));
+    tensum_problem_options part_options = *options;
+    part_options.settings = NULL;
+    TRY(ts_cliques_part(data->parts, data->parts->largest, local, &part_options, &part));
+    TRY(ts_model_settings(options, model));
+    problem->semiring = part->semiring;
+    problem->dtype = part->dtype;
+    problem->modulus = part->modulus;
+    problem->modes = part->modes;
+    problem->operands = part->operands;
+    problem->operand_count = part->operand_count;
+    problem->operand_capacity = part->operand_capacity;
+    part->operands = NULL;
+    part->operand_count = 0;
+    ts_text_add(&problem->note, "; in %lld parts of up to %lld vertices, whose largest the cost is of", (long long)data->graph.vertex_count,
+                (long long)data->parts->largest_size);
+done:
+    tensum_problem_release(part);
+    ts_free(local);
+    return status;
+}
+
+static tensum_status solve(tensum_problem *problem, const tensum_solve_options *options, tensum_answer *answer)
+{
+    tensum_status status = TENSUM_OK;
+    const ts_model *model = problem->state;
+    const graph_data *data = model->data;
+    ts_text text = {0};
+    if (data->parts == NULL) {
+        return ts_model_solve(problem, options, answer);
+    }
+    TRY(ts_cliques_solve(data->parts, problem, options, answer));
+    TRY(format(problem, data, answer, &text));
+    TRY(ts_text_take(&text, &answer->text));
+done:
+    ts_text_free(&text);
+    return status;
+}
+
 static tensum_status read(const ts_input *input, const tensum_problem_options *options, tensum_problem *problem)
 {
     tensum_status status = TENSUM_OK;
@@ -261,7 +323,10 @@ static tensum_status read(const ts_input *input, const tensum_problem_options *o
     }
     model->score = score;
     model->format = format;
-    status = add_constraints(model, data);
+    bool parts = asks(data, "clique") && ts_cliques_wanted(&data->graph);
+    if (!parts) {
+        TRY(add_constraints(model, data));
+    }
     ts_text_add(&problem->note, "%s file, %lld vertices, %lld edges, %s weights; ", data->graph.format,
                 (long long)data->graph.vertex_count, (long long)data->graph.edge_count, data->graph.weighted ? "with" : "no");
     if (asks(data, "coloring")) {
@@ -273,9 +338,9 @@ static tensum_status read(const ts_input *input, const tensum_problem_options *o
     }
     model->data = data;
     model->destroy_data = destroy;
+    graph_data *kept = data;
     data = NULL;
-    TRY(status);
-    TRY(ts_model_setup(options, problem));
+    TRY(parts ? set_up_parts(options, problem, model, kept) : ts_model_setup(options, problem));
 done:
     if (data != NULL) {
         destroy(data);
@@ -292,6 +357,6 @@ const ts_front_end ts_front_end_graph = {
     .settings = TS_MODEL_SETTINGS " base colors",
     .recognize = ts_graph_recognize,
     .read = read,
-    .solve = ts_model_solve,
+    .solve = solve,
     .destroy = ts_model_destroy,
 };

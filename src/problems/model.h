@@ -64,6 +64,8 @@ tensum_status ts_model_add_one_of(ts_model *model, int64_t count, const int64_t 
  * component. */
 tensum_status ts_model_eliminate(ts_model *model, const uint8_t *eliminated, tensum_semiring semiring);
 
+/* Take beta and seed from the settings; ts_model_setup does this too. */
+tensum_status ts_model_settings(const tensum_problem_options *options, ts_model *model);
 /* What `read` of a front end ends with: operands for problem->task. */
 tensum_status ts_model_setup(const tensum_problem_options *options, tensum_problem *problem);
 /* The `solve` of a front end. */

@@ -55,16 +55,21 @@ done:
     return status;
 }
 
-tensum_status ts_model_setup(const tensum_problem_options *options, tensum_problem *problem)
+tensum_status ts_model_settings(const tensum_problem_options *options, ts_model *model)
 {
-    tensum_status status = TENSUM_OK;
-    ts_model *model = problem->state;
     const char *beta = ts_setting(options, "beta");
     model->beta = model->weights ? 1 : 0;
     if (beta != NULL && (!ts_parse_real(beta, strlen(beta), &model->beta) || !isfinite(model->beta))) {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "setting beta=%s, expected a number", beta);
     }
-    TRY(ts_setting_integer(options, "seed", 0, INT64_MAX, 0, &model->seed));
+    return ts_setting_integer(options, "seed", 0, INT64_MAX, 0, &model->seed);
+}
+
+tensum_status ts_model_setup(const tensum_problem_options *options, tensum_problem *problem)
+{
+    tensum_status status = TENSUM_OK;
+    ts_model *model = problem->state;
+    TRY(ts_model_settings(options, model));
     bool single = options->dtype == (int)TENSUM_F32;
     problem->dtype = TENSUM_F64;
     problem->semiring = TENSUM_MAX_PLUS;
