@@ -43,6 +43,8 @@ tensum_status ts_reserve(size_t needed, size_t element_bytes, const char *what, 
 /* Test builds only: the n-th allocation from now (1-based) fails, on any thread; 0 turns it off.
  * Returns how many allocations were made since the last call. */
 long ts_test_fail_allocation(long n);
+/* Test builds only: blocks of more bytes than this are refused; 0 turns it off. */
+void ts_test_limit_allocations(size_t bytes);
 /* Blocks allocated and not freed. */
 long ts_test_live_allocations(void);
 #endif

@@ -12,17 +12,23 @@
 static atomic_long allocations_until_failure; /* 0: never */
 static atomic_long allocations_made;
 static atomic_long blocks_live;
+static atomic_size_t largest_block; /* 0: no limit */
 
 long ts_test_fail_allocation(long n)
 {
     atomic_store(&allocations_until_failure, n);
     return atomic_exchange(&allocations_made, 0);
 }
+void ts_test_limit_allocations(size_t bytes) { atomic_store(&largest_block, bytes); }
 long ts_test_live_allocations(void) { return atomic_load(&blocks_live); }
 
-static bool refuse(void)
+static bool refuse(size_t bytes)
 {
+    size_t limit = atomic_load(&largest_block);
     atomic_fetch_add(&allocations_made, 1);
+    if (limit != 0 && bytes > limit) {
+        return true;
+    }
     if (atomic_load(&allocations_until_failure) == 0) {
         return false;
     }
@@ -30,7 +36,11 @@ static bool refuse(void)
 }
 static void count_block(long change) { atomic_fetch_add(&blocks_live, change); }
 #else
-static bool refuse(void) { return false; }
+static bool refuse(size_t bytes)
+{
+    (void)bytes;
+    return false;
+}
 static void count_block(long change) { (void)change; }
 #endif
 
@@ -42,7 +52,7 @@ static tensum_status out_of_memory(size_t count, size_t element_bytes, const cha
 static tensum_status allocate(size_t count, size_t element_bytes, const char *what, bool zero, void *out)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, element_bytes, &bytes) || bytes > (size_t)INT64_MAX / 2 || refuse()) {
+    if (__builtin_mul_overflow(count, element_bytes, &bytes) || bytes > (size_t)INT64_MAX / 2 || refuse(bytes)) {
         return out_of_memory(count, element_bytes, what);
     }
     void *pointer = zero ? calloc(1, bytes != 0 ? bytes : 1) : malloc(bytes != 0 ? bytes : 1);
@@ -69,7 +79,7 @@ tensum_status ts_reallocate(size_t count, size_t element_bytes, const char *what
     void *old;
     size_t bytes;
     memcpy(&old, pointer_to_pointer, sizeof old);
-    if (__builtin_mul_overflow(count, element_bytes, &bytes) || bytes > (size_t)INT64_MAX / 2 || refuse()) {
+    if (__builtin_mul_overflow(count, element_bytes, &bytes) || bytes > (size_t)INT64_MAX / 2 || refuse(bytes)) {
         return out_of_memory(count, element_bytes, what);
     }
     void *pointer = realloc(old, bytes != 0 ? bytes : 1);
@@ -86,7 +96,7 @@ tensum_status ts_reallocate(size_t count, size_t element_bytes, const char *what
 tensum_status ts_allocate_aligned(size_t bytes, const char *what, void *pointer_to_pointer)
 {
     size_t alignment = bytes >= 4 * HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
-    if (bytes > (size_t)INT64_MAX / 2 || refuse()) {
+    if (bytes > (size_t)INT64_MAX / 2 || refuse(bytes)) {
         return out_of_memory(bytes, 1, what);
     }
     size_t rounded = (bytes + alignment - 1) / alignment * alignment;

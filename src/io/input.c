@@ -160,6 +160,8 @@ void ts_input_free(ts_input *input)
     *input = (ts_input){0};
 }
 
+int64_t ts_input_most(const ts_input *input) { return (INT64_C(1) << 20) + (int64_t)input->length; }
+
 tensum_status ts_input_fail(const ts_input *input, size_t offset, const char *format, ...)
 {
     char text[512];

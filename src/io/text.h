@@ -16,6 +16,9 @@ tensum_status ts_input_read(const char *path, ts_input *input);
 /* The same from memory: bytes are copied. */
 tensum_status ts_input_from_memory(const char *name, const void *bytes, size_t length, ts_input *input);
 void ts_input_free(ts_input *input);
+/* Most things (vertices, variables) that a file of this length may say there are: those that nothing else in it mentions
+ * cost it no bytes, so that a count alone must not make a reader fill the memory. */
+int64_t ts_input_most(const ts_input *input);
 
 /* Fail with "name:line:column: message" for the byte at `offset`. Lines and columns (bytes) count from 1. */
 tensum_status ts_input_fail(const ts_input *input, size_t offset, const char *format, ...)

@@ -215,7 +215,7 @@ static tensum_status read(const ts_input *input, const tensum_problem_options *o
     }
     TRY(ts_allocate_zero(1, sizeof *data, "a circuit", &data));
     problem->state = data;
-    TRY(recognize(input) ? ts_qasm_read(input, &data->circuit) : ts_qsim_read(input, &data->circuit));
+    TRY(recognize(input) || ts_has_suffix(input->name, ".qasm") ? ts_qasm_read(input, &data->circuit) : ts_qsim_read(input, &data->circuit));
     int64_t n = data->circuit.qubit_count;
     TRY(read_string(options, "bits", "01?", '0', n, &data->bits));
     TRY(read_string(options, "observable", "IXYZ", 'Z', n, &data->paulis));

@@ -32,8 +32,6 @@ static void destroy(void *pointer)
     ts_free(data);
 }
 
-enum { MOST_VARIABLES = 50000000 };
-
 /* Grow the arrays over variables to `count`. */
 static tensum_status set_variables(formula *data, int64_t count)
 {
@@ -165,7 +163,7 @@ static tensum_status read_clause(ts_scanner *scanner, formula *data, double weig
     tensum_status status = TENSUM_OK;
     TRY(begin_clause(data, weight));
     for (;;) {
-        int64_t literal, most = grows ? MOST_VARIABLES : data->variable_count;
+        int64_t literal, most = grows ? ts_input_most(scanner->input) : data->variable_count;
         TRY(ts_token_integer(scanner, "a literal or 0", -most, most, &literal));
         if (literal == 0) {
             break;
@@ -203,7 +201,7 @@ static tensum_status read_header(const ts_input *input, formula *data, bool *fou
             return ts_scan_fail(&scanner, "'cnf' or 'wcnf'");
         }
         TRY(line_token(&scanner, "the number of variables"));
-        TRY(ts_token_integer(&scanner, "the number of variables", 0, MOST_VARIABLES, &variables));
+        TRY(ts_token_integer(&scanner, "the number of variables", 0, ts_input_most(input), &variables));
         TRY(line_token(&scanner, "the number of clauses"));
         TRY(ts_token_integer(&scanner, "the number of clauses", 0, INT64_MAX, &clauses));
         if (wcnf && ts_scan_in_line(&scanner)) {

@@ -2,8 +2,6 @@
 
 #include "problems/graph.h"
 
-enum { MOST_VERTICES = 100000000 };
-
 void ts_graph_free(ts_graph *graph)
 {
     ts_free(graph->edges);
@@ -83,6 +81,7 @@ static tensum_status read_dimacs(const ts_input *input, ts_graph *graph)
     tensum_status status = TENSUM_OK;
     ts_scanner scanner;
     bool header = false;
+    int64_t promised = 0, lines = 0;
     ts_scanner_start(&scanner, input);
     do {
         int64_t u, v;
@@ -90,7 +89,7 @@ static tensum_status read_dimacs(const ts_input *input, ts_graph *graph)
             continue;
         }
         if (ts_token_is(&scanner, "p")) {
-            int64_t n, m;
+            int64_t n;
             if (header) {
                 status = ts_scan_fail(&scanner, "one line 'p'");
                 goto done;
@@ -101,8 +100,8 @@ static tensum_status read_dimacs(const ts_input *input, ts_graph *graph)
                 goto done;
             }
             graph->format = ts_token_is(&scanner, "tw") ? "PACE" : "DIMACS";
-            TRY(line_integer(&scanner, "the number of vertices", 0, MOST_VERTICES, &n));
-            TRY(line_integer(&scanner, "the number of edges", 0, INT64_MAX, &m));
+            TRY(line_integer(&scanner, "the number of vertices", 0, ts_input_most(input), &n));
+            TRY(line_integer(&scanner, "the number of edges", 0, INT64_MAX, &promised));
             TRY(end_of_line(&scanner));
             TRY(set_vertices(graph, n));
             header = true;
@@ -133,9 +132,16 @@ static tensum_status read_dimacs(const ts_input *input, ts_graph *graph)
         }
         TRY(end_of_line(&scanner));
         TRY(add_edge(graph, u - 1, v - 1, weight));
+        lines++;
     } while (ts_scan_next_line(&scanner));
     if (!header) {
         status = ts_input_fail(input, input->length, "expected a line 'p edge N M', found the end of the file");
+        goto done;
+    }
+    TRY(settle(input, graph));
+    /* files count edges once or from both ends, whichever way they list them */
+    if (promised != lines && promised != 2 * lines && promised != graph->edge_count && promised != 2 * graph->edge_count) {
+        status = ts_input_fail(input, input->length, "expected %lld edges, found %lld", (long long)promised, (long long)lines);
     }
 done:
     return status;
@@ -148,7 +154,7 @@ static tensum_status read_rudy(const ts_input *input, ts_graph *graph)
     ts_scanner scanner;
     int64_t n, m;
     ts_scanner_start(&scanner, input);
-    TRY(ts_scan_integer(&scanner, "the number of vertices", 0, MOST_VERTICES, &n));
+    TRY(ts_scan_integer(&scanner, "the number of vertices", 0, ts_input_most(input), &n));
     TRY(ts_scan_count(&scanner, "the number of edges", 6, &m));
     TRY(set_vertices(graph, n));
     for (int64_t i = 0; i < m; i++) {
@@ -178,8 +184,8 @@ static tensum_status read_edge_list(const ts_input *input, int64_t base, ts_grap
         if (!ts_scan_in_line(&scanner) || input->bytes[scanner.token] == '#' || input->bytes[scanner.token] == '%') {
             continue;
         }
-        TRY(ts_token_integer(&scanner, "a vertex", base, MOST_VERTICES, &u));
-        TRY(line_integer(&scanner, "a vertex", base, MOST_VERTICES, &v));
+        TRY(ts_token_integer(&scanner, "a vertex", base, ts_input_most(input), &u));
+        TRY(line_integer(&scanner, "a vertex", base, ts_input_most(input), &v));
         if (ts_scan_in_line(&scanner)) {
             TRY(ts_token_real(&scanner, "a weight", &weight));
         }
@@ -187,6 +193,10 @@ static tensum_status read_edge_list(const ts_input *input, int64_t base, ts_grap
         last = ts_max64(last, ts_max64(u, v));
         TRY(add_edge(graph, u - base, v - base, weight));
     } while (ts_scan_next_line(&scanner));
+    if (last < base) {
+        status = ts_input_fail(input, input->length, "expected an edge 'u v', found the end of the file");
+        goto done;
+    }
     TRY(set_vertices(graph, last - base + 1));
     graph->format = "edge list";
 done:
@@ -250,7 +260,7 @@ tensum_status ts_graph_read(const ts_input *input, int64_t base, ts_graph *graph
     } while (ts_scan_next_line(&scanner));
     if (dimacs) {
         TRY(read_dimacs(input, graph));
-    } else if (first_tokens == 2 && second_tokens == 3) {
+    } else if (first_tokens == 2 && second_tokens == 3 && !ts_has_suffix(input->name, ".edges")) {
         TRY(read_rudy(input, graph));
     } else {
         TRY(read_edge_list(input, base, graph));

@@ -68,7 +68,7 @@ static tensum_status choose(const char *kind, const char *list, const char *want
                    nearest != NULL ? "'?" : "", list);
 }
 
-static bool has_suffix(const char *name, const char *suffixes)
+bool ts_has_suffix(const char *name, const char *suffixes)
 {
     size_t length = strlen(name);
     if (length > 3 && strcmp(name + length - 3, ".gz") == 0) {
@@ -90,7 +90,7 @@ static tensum_status find_front_end(const ts_input *input, const char *name, con
     const char *names[FRONT_END_COUNT];
     for (int i = 0; i < FRONT_END_COUNT; i++) {
         names[i] = front_ends[i]->name;
-        if (name != NULL ? strcmp(name, names[i]) == 0 : has_suffix(input->name, front_ends[i]->suffixes)) {
+        if (name != NULL ? strcmp(name, names[i]) == 0 : ts_has_suffix(input->name, front_ends[i]->suffixes)) {
             *found = front_ends[i];
             return TENSUM_OK;
         }

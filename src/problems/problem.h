@@ -105,6 +105,9 @@ tensum_status ts_problem_run(tensum_problem *problem, tensum_plan *plan, const t
                              tensum_status (*use)(const tensum_problem *problem, const ts_result *result, void *user),
                              void *user, double *seconds);
 
+/* Does the name, without .gz, end in one of these (separated by blanks)? */
+bool ts_has_suffix(const char *name, const char *suffixes);
+
 /* Value of a front end's setting, or NULL. */
 const char *ts_setting(const tensum_problem_options *options, const char *name);
 /* The same as an integer in a range; `standard` if it is not given. */

@@ -6,7 +6,7 @@
 
 #include "problems/circuit.h"
 
-enum { NAME_BYTES = 64, MOST_ARGUMENTS = 64, MOST_DEPTH = 64, MOST_GATES = 10000000 };
+enum { NAME_BYTES = 64, MOST_ARGUMENTS = 64, MOST_DEPTH = 64, MOST_GATES = 1000000, MOST_TEXT = 1 << 28 };
 
 typedef struct word {
     const char *start;
@@ -46,6 +46,7 @@ typedef struct parser {
     uint8_t *measured; /* [qubit_count] */
     size_t measured_capacity;
     size_t applications; /* of gates, defined ones included */
+    size_t passed;       /* bytes read, those of bodies at every use */
     int depth;
 } parser;
 
@@ -107,6 +108,7 @@ static void next(parser *p)
     }
     p->token.start = text + start;
     p->token.length = i - start;
+    p->passed += i - p->position;
     p->position = i;
 }
 
@@ -330,8 +332,8 @@ static tensum_status apply(parser *p, const scope *outer, const char *name, word
     ts_gate gate = {0};
     word here = p->token;
     size_t position = p->position;
-    if (++p->applications > MOST_GATES) {
-        return ts_input_fail(p->input, (size_t)(at.start - p->input->bytes), "the circuit expands to more than %d gates", MOST_GATES);
+    if (++p->applications > MOST_GATES || p->passed > MOST_TEXT + p->input->length) {
+        return ts_input_fail(p->input, (size_t)(at.start - p->input->bytes), "the circuit expands to more than %d gates or %d bytes", MOST_GATES, MOST_TEXT);
     }
     for (int32_t i = 0; i < qubit_count; i++) {
         for (int32_t k = 0; k < i; k++) {

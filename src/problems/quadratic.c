@@ -54,8 +54,6 @@ static bool score(const void *pointer, const int64_t *x, double *objective)
     return true;
 }
 
-enum { MOST_VARIABLES = 10000000 };
-
 /* Skip comment lines ('#' or 'c' followed by a blank); true if a token of a data line has been read. */
 static bool next_data_line(ts_scanner *scanner)
 {
@@ -101,7 +99,7 @@ static tensum_status read_matrix(ts_scanner *scanner, quadratic *data)
 {
     tensum_status status = TENSUM_OK;
     int64_t n, m, problems;
-    TRY(ts_token_integer(scanner, "the number of variables", 0, MOST_VARIABLES, &n));
+    TRY(ts_token_integer(scanner, "the number of variables", 0, ts_input_most(scanner->input), &n));
     if (!ts_scan_in_line(scanner)) {
         problems = n;
         if (problems != 1) {
@@ -110,7 +108,7 @@ static tensum_status read_matrix(ts_scanner *scanner, quadratic *data)
         if (!next_data_line(scanner)) {
             return ts_input_fail(scanner->input, scanner->position, "expected 'n m', found the end of the file");
         }
-        TRY(ts_token_integer(scanner, "the number of variables", 0, MOST_VARIABLES, &n));
+        TRY(ts_token_integer(scanner, "the number of variables", 0, ts_input_most(scanner->input), &n));
         data->maximise = true;
         data->convention = "OR-library: x'Qx with off-diagonal entries counted twice, variables from 1";
         if (!ts_scan_in_line(scanner)) {
@@ -146,7 +144,7 @@ static tensum_status read_qbsolv(ts_scanner *scanner, quadratic *data)
         return ts_scan_fail(scanner, "'p qubo'");
     }
     TRY(ts_scan_integer(scanner, "the topology", 0, INT64_MAX, &topology));
-    TRY(ts_scan_integer(scanner, "the number of variables", 0, MOST_VARIABLES, &data->variable_count));
+    TRY(ts_scan_integer(scanner, "the number of variables", 0, ts_input_most(scanner->input), &data->variable_count));
     TRY(ts_scan_integer(scanner, "the number of nodes", 0, INT64_MAX, &nodes));
     TRY(ts_scan_integer(scanner, "the number of couplers", 0, INT64_MAX, &couplers));
     TRY(end_of_line(scanner));
@@ -200,13 +198,13 @@ static tensum_status read_ising_file(const ts_input *input, quadratic *data)
         ts_scanner end = scanner;
         scanner = start;
         if (first && tokens == 2) {
-            TRY(ts_token_integer(&scanner, "the number of spins", 0, MOST_VARIABLES, &largest));
+            TRY(ts_token_integer(&scanner, "the number of spins", 0, ts_input_most(input), &largest));
             scanner = end;
             first = false;
             continue;
         }
         first = false;
-        data->variable_count = MOST_VARIABLES; /* known at the end */
+        data->variable_count = ts_input_most(input); /* known at the end */
         TRY(read_term(&scanner, data, 1, 1));
         largest = ts_max64(largest, data->terms[data->term_count - 1].j + 1);
     } while (ts_scan_next_line(&scanner));

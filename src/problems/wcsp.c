@@ -89,7 +89,7 @@ static tensum_status read_file(const ts_input *input, wcsp *data)
         return ts_input_fail(input, 0, "expected the name of the problem, found the end of the file");
     }
     TRY(ts_scan_count(&scanner, "the number of variables", 2, &data->variable_count));
-    TRY(ts_scan_integer(&scanner, "the largest domain", 0, INT64_MAX, &largest));
+    TRY(ts_scan_integer(&scanner, "the largest domain", 0, ts_input_most(input), &largest));
     TRY(ts_scan_count(&scanner, "the number of cost functions", 2, &count));
     TRY(ts_scan_integer(&scanner, "the upper bound", 1, INT64_MAX, &data->upper_bound));
     TRY(ts_allocate_zero((size_t)data->variable_count, sizeof *data->domains, "variables", &data->domains));

@@ -1,4 +1,4 @@
-/* UAI evidence and query files against a model of six variables. */
+/* UAI evidence, soft evidence and query files against a model of six variables. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -26,6 +26,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         if (ts_uai_read_query(&input, &model, &count, &variables) == TENSUM_OK) {
             FUZZ_CHECK(count <= model.variable_count);
             ts_free(variables);
+        }
+        if (ts_uai_read_soft(&input, &model) != TENSUM_OK) {
+            FUZZ_CHECK(tensum_last_error()[0] != 0);
         }
         ts_uai_free(&model);
     }

@@ -1,0 +1,8 @@
+/* Circuits: OpenQASM 2 and qsim. */
+#include "problem.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+    static const char *const front_ends[] = {"circuit", NULL};
+    return fuzz_problem(bytes, length, front_ends, NULL);
+}

@@ -1,0 +1,8 @@
+/* Weighted constraint satisfaction. */
+#include "problem.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+    static const char *const front_ends[] = {"wcsp", NULL};
+    return fuzz_problem(bytes, length, front_ends, NULL);
+}
