@@ -392,9 +392,12 @@ typedef struct tensum_program_options {
     unsigned modes;          /**< TENSUM_VALUE | TENSUM_WINNERS | TENSUM_GRADIENT | TENSUM_DECODE; 0: VALUE */
     tensum_device device;    /**< where the program runs and its tensors live */
     int check;               /**< 1 (default): values outside the semiring's domain are an error (DOMAIN) */
+    int saved;               /**< 1: GRADIENT of a plan of one step without slices, made from what an earlier run over
+                                  the same inputs left: winners (selective semirings) and the output (log_sum_exp) are
+                                  read, there is no forward pass, and the workspace has no room for one */
 } tensum_program_options;
 /** Defaults of tensum_program_options. */
-#define TENSUM_PROGRAM_OPTIONS_INIT {sizeof(tensum_program_options), 0, {TENSUM_CPU, 0}, 1}
+#define TENSUM_PROGRAM_OPTIONS_INIT {sizeof(tensum_program_options), 0, {TENSUM_CPU, 0}, 1, 0}
 
 /** Compile a plan for one device and set of modes. Retains plan and context (NULL: a shared serial one).
  *  UNSUPPORTED says why a semiring, dtype or mode cannot be had. Thread-safe. */
@@ -433,8 +436,10 @@ TENSUM_API void tensum_workspace_release(tensum_workspace *workspace);
 typedef struct tensum_run_arguments {
     size_t size;                    /**< sizeof(tensum_run_arguments) */
     const tensum_tensor *inputs;    /**< [operand_count], shapes as in the network */
-    const tensum_tensor *output;    /**< the value; NULL: not wanted (then GRADIENT or DECODE must be) */
-    const tensum_tensor *winners;   /**< WINNERS: i32 or i64 tensor of the output's shape; see semantics, point 8 */
+    const tensum_tensor *output;    /**< the value; NULL: not wanted (then GRADIENT or DECODE must be). Read where the
+                                         program has saved = 1 */
+    const tensum_tensor *winners;   /**< WINNERS: i32 or i64 tensor of the output's shape; see semantics, point 8. Read
+                                         where the program has saved = 1 */
     const tensum_tensor *cotangent; /**< GRADIENT: of the output's shape, gradient dtype; NULL: ones */
     const tensum_tensor *gradients; /**< GRADIENT: [operand_count] of gradient dtype; data NULL: not wanted */
     int64_t position_count;         /**< DECODE: how many output elements to decode; 1 for a scalar output */

@@ -108,9 +108,11 @@ typedef struct ts_program {
     tensum_program *program;
     tensum_network *network;
     tensum_dtype dtype, gradient_dtype;
+    tensum_dtype winners;    /* of ts_plan_saves, where the fast path made the program */
     tensum_semiring semiring;
     tensum_device device;
     unsigned modes;
+    bool saved;              /* gradients from the results of an earlier run */
     int64_t operand_count;
     int32_t output_rank;
     const int64_t *output_extents;
@@ -137,7 +139,10 @@ tensum_plan *ts_plan_of(PyObject *plan);
 PyObject *ts_program_build(PyObject *module, PyObject *arguments);
 /* A new reference; takes no ownership of plan. */
 PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype, unsigned modes,
-                         tensum_device device, int check);
+                         tensum_device device, int check, int saved);
+/* Can gradients be made from the results of a forward pass alone (a plan of one step)? *winners: the dtype of the
+ * winners that it takes for that, TENSUM_DTYPE_COUNT where none are needed. */
+bool ts_plan_saves(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype *winners);
 /* Run with everything else filled in; takes and returns a workspace, releases the GIL. Returns the status. A status of
  * TENSUM_STATUS_COUNT means that a Python error is set (a callback raised, or Ctrl-C). `source`: a library whose
  * caching allocator gives device workspaces; NULL: the device's own. */
@@ -167,6 +172,8 @@ PyObject *ts_front_ends(PyObject *module, PyObject *unused);
 
 int ts_einsum_register(PyObject *module);
 PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names);
+PyObject *ts_forward(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *ts_backward(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *ts_einsum_configure(PyObject *module, PyObject *arguments);
 PyObject *ts_einsum_cache_clear(PyObject *module, PyObject *unused);

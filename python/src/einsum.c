@@ -6,6 +6,13 @@ enum { WAYS = 4, SETS = 128, OPERANDS = 8, CALL_OPERANDS = 48, OUTPUT_RANK = 64,
 
 enum { LIBRARY_NUMPY = 1, LIBRARY_TORCH = 2 };
 
+/* What an entry's program computes. */
+typedef enum purpose {
+    FOR_VALUE,
+    FOR_SAVING,  /* the value, and the winners that its gradients need */
+    FOR_GRADIENT /* the gradients, from what was saved if the plan has one step */
+} purpose;
+
 /* One compiled expression. The key is expression, semiring, dtype, device, library and shapes; strides are not part of
  * it, because a program takes any. */
 typedef struct entry {
@@ -15,6 +22,7 @@ typedef struct entry {
     tensum_dtype dtype;
     tensum_device device;
     int library, word_count;
+    purpose aim;
     int64_t *words; /* rank, extents of each operand */
     ts_program *program;
     PyObject *empty_arguments; /* NumPy: what numpy.empty is called with */
@@ -47,7 +55,7 @@ static uint64_t mix(uint64_t hash, uint64_t word) { return (hash ^ word) * UINT6
 
 /* ---- compiling a miss ---- */
 
-static ts_program *compile(PyObject *expression, tensum_semiring semiring, const ts_view *views, Py_ssize_t count)
+static ts_program *compile(PyObject *expression, tensum_semiring semiring, purpose aim, const ts_view *views, Py_ssize_t count)
 {
     const char *text = PyUnicode_AsUTF8AndSize(expression, NULL);
     tensum_context *context = ts_context();
@@ -78,7 +86,15 @@ static ts_program *compile(PyObject *expression, tensum_semiring semiring, const
         status = tensum_plan_create(network, tree, &options, &plan);
     }
     if (status == TENSUM_OK) {
-        program = ts_program_new(plan, semiring, dtype, TENSUM_VALUE, views[0].tensor.device, 1);
+        tensum_dtype winners;
+        bool saves = ts_plan_saves(plan, semiring, &winners);
+        unsigned modes = aim == FOR_GRADIENT                                        ? TENSUM_GRADIENT
+                         : aim == FOR_SAVING && winners != TENSUM_DTYPE_COUNT ? TENSUM_VALUE | TENSUM_WINNERS
+                                                                                        : TENSUM_VALUE;
+        program = ts_program_new(plan, semiring, dtype, modes, views[0].tensor.device, 1, aim == FOR_GRADIENT && saves);
+        if (program != NULL) {
+            ((ts_program *)program)->winners = winners;
+        }
     } else {
         ts_raise(status);
     }
@@ -88,7 +104,8 @@ static ts_program *compile(PyObject *expression, tensum_semiring semiring, const
     return (ts_program *)program;
 }
 
-static entry *look_up(PyObject *expression, tensum_semiring semiring, int library, const ts_view *views, Py_ssize_t count)
+static entry *look_up(PyObject *expression, tensum_semiring semiring, int library, purpose aim, const ts_view *views,
+                      Py_ssize_t count)
 {
     int64_t words[KEY_WORDS];
     int word_count = 0;
@@ -98,7 +115,7 @@ static entry *look_up(PyObject *expression, tensum_semiring semiring, int librar
     if (text_hash == -1) {
         return NULL;
     }
-    uint64_t hash = mix((uint64_t)text_hash, (uint64_t)semiring * 64 + (uint64_t)dtype * 4 + (uint64_t)library);
+    uint64_t hash = mix((uint64_t)text_hash, (uint64_t)semiring * 256 + (uint64_t)dtype * 16 + (uint64_t)aim * 4 + (uint64_t)library);
     for (Py_ssize_t i = 0; i < count; ++i) {
         const tensum_tensor *tensor = &views[i].tensor;
         words[word_count++] = tensor->rank;
@@ -114,7 +131,7 @@ static entry *look_up(PyObject *expression, tensum_semiring semiring, int librar
     for (int i = 0; i < WAYS; ++i) {
         entry *slot = &set[i];
         if (slot->expression != NULL && slot->hash == (Py_hash_t)hash && slot->semiring == semiring && slot->dtype == dtype &&
-            slot->library == library && slot->device.kind == device.kind && slot->device.index == device.index &&
+            slot->library == library && slot->aim == aim && slot->device.kind == device.kind && slot->device.index == device.index &&
             slot->word_count == word_count && memcmp(slot->words, words, bytes) == 0 &&
             (slot->expression == expression || PyUnicode_Compare(slot->expression, expression) == 0)) {
             slot->used = ++ticks;
@@ -126,7 +143,7 @@ static entry *look_up(PyObject *expression, tensum_semiring semiring, int librar
         }
     }
     ++misses;
-    ts_program *program = compile(expression, semiring, views, count);
+    ts_program *program = compile(expression, semiring, aim, views, count);
     if (program == NULL) {
         return NULL;
     }
@@ -147,7 +164,8 @@ static entry *look_up(PyObject *expression, tensum_semiring semiring, int librar
     memcpy(kept, words, bytes);
     entry_clear(oldest);
     Py_INCREF(expression);
-    *oldest = (entry){expression, (Py_hash_t)hash, semiring, dtype, device, library, word_count, kept, program, arguments, ++ticks};
+    *oldest = (entry){expression, (Py_hash_t)hash, semiring, dtype, device, library, word_count, aim, kept, program, arguments,
+                     ++ticks};
     return oldest;
 }
 
@@ -203,38 +221,73 @@ static int torch_open(ts_view *view, PyObject *object, int grad, bool *recorded)
     return ts_view_from_dl(view, &tensor, "operand");
 }
 
-static PyObject *torch_run(ts_program *program, tensum_run_arguments *run)
+/* A compact tensor from PyTorch's allocator. NULL with an error set. */
+static dl_managed_versioned *torch_empty(tensum_device device, tensum_dtype dtype, int32_t rank, const int64_t *extents,
+                                         tensum_tensor *tensor)
 {
-    int64_t compact[OUTPUT_RANK];
-    dl_tensor prototype = {NULL, {program->device.kind == TENSUM_CUDA ? DL_CUDA : DL_CPU, program->device.index},
-                           program->output_rank, {0, 0, 0}, (int64_t *)program->output_extents, NULL, 0};
-    (void)ts_dtype_to_dl(program->dtype, &prototype.dtype);
-    int64_t stride = 1;
-    for (int32_t i = program->output_rank - 1; i >= 0; --i) {
+    int64_t compact[OUTPUT_RANK], stride = 1;
+    dl_tensor prototype = {NULL, {device.kind == TENSUM_CUDA ? DL_CUDA : DL_CPU, device.index}, rank, {0, 0, 0},
+                           (int64_t *)extents, compact, 0};
+    (void)ts_dtype_to_dl(dtype, &prototype.dtype);
+    for (int32_t i = rank - 1; i >= 0; --i) {
         compact[i] = stride;
-        stride *= program->output_extents[i] > 1 ? program->output_extents[i] : 1;
-    }
-    prototype.strides = compact;
-    void *stream = NULL;
-    if (program->device.kind == TENSUM_CUDA && torch_table->current_stream(DL_CUDA, program->device.index, &stream) != 0) {
-        return NULL;
+        stride *= extents[i] > 1 ? extents[i] : 1;
     }
     dl_managed_versioned *managed = ts_exchange_allocate(torch_table, prototype);
-    if (managed == NULL) {
+    if (managed != NULL) {
+        *tensor = (tensum_tensor){(char *)managed->tensor.data + managed->tensor.byte_offset, dtype, rank, extents,
+                                  managed->tensor.strides, device};
+    }
+    return managed;
+}
+
+static void torch_discard(dl_managed_versioned *managed)
+{
+    if (managed != NULL) {
+        managed->deleter(managed);
+    }
+}
+
+/* The tensor as an object; takes it. */
+static PyObject *torch_object(dl_managed_versioned *managed)
+{
+    void *result = NULL;
+    return torch_table->managed_to_object(managed, &result) == 0 ? result : NULL;
+}
+
+static int torch_stream(tensum_device device, void **stream)
+{
+    *stream = NULL;
+    return device.kind == TENSUM_CUDA ? torch_table->current_stream(DL_CUDA, device.index, stream) : 0;
+}
+
+/* The value; with `winners` != NULL the winners too. */
+static PyObject *torch_run(ts_program *program, tensum_run_arguments *run, PyObject **winners)
+{
+    tensum_tensor output, chosen;
+    dl_managed_versioned *value = NULL, *choice = NULL;
+    bool both = winners != NULL && (program->modes & TENSUM_WINNERS) != 0;
+    if (torch_stream(program->device, &run->stream) != 0 ||
+        (value = torch_empty(program->device, program->dtype, program->output_rank, program->output_extents, &output)) == NULL ||
+        (both && (choice = torch_empty(program->device, program->winners, program->output_rank, program->output_extents,
+                                       &chosen)) == NULL)) {
+        torch_discard(value);
         return NULL;
     }
-    tensum_tensor output = {(char *)managed->tensor.data + managed->tensor.byte_offset, program->dtype, program->output_rank,
-                            program->output_extents, managed->tensor.strides, program->device};
     run->output = &output;
-    run->stream = stream;
+    run->winners = both ? &chosen : NULL;
     tensum_status status = ts_program_run(program, run, NULL, torch_table);
     if (status != TENSUM_OK) {
-        managed->deleter(managed);
+        torch_discard(value);
+        torch_discard(choice);
         return ts_raise(status);
     }
-    void *result = NULL;
-    if (torch_table->managed_to_object(managed, &result) != 0) {
-        return NULL;
+    PyObject *result = torch_object(value);
+    if (winners != NULL) {
+        *winners = both ? torch_object(choice) : Py_NewRef(Py_None);
+        if (*winners == NULL) {
+            Py_CLEAR(result);
+        }
     }
     return result;
 }
@@ -384,7 +437,7 @@ PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     bool usual = open_operands(arguments + 1, operand_count, library, grad, views, tensors, &opened, &recorded);
     PyObject *result = NULL;
     entry *slot = NULL;
-    if (usual && (slot = look_up(arguments[0], semiring, library, views, operand_count)) != NULL) {
+    if (usual && (slot = look_up(arguments[0], semiring, library, FOR_VALUE, views, operand_count)) != NULL) {
         if (slot->program->output_rank > OUTPUT_RANK) {
             usual = false;
         } else {
@@ -395,7 +448,7 @@ PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
             PyObject *empty = slot->empty_arguments;
             Py_INCREF((PyObject *)program);
             Py_XINCREF(empty);
-            result = library == LIBRARY_NUMPY ? numpy_run(program, empty, &run, out) : torch_run(program, &run);
+            result = library == LIBRARY_NUMPY ? numpy_run(program, empty, &run, out) : torch_run(program, &run, NULL);
             Py_DECREF((PyObject *)program);
             Py_XDECREF(empty);
         }
@@ -438,7 +491,7 @@ PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
         run.inputs = tensors;
         if (library == LIBRARY_TORCH) {
-            result = torch_run(program, &run);
+            result = torch_run(program, &run, NULL);
         } else {
             PyObject *empty = Py_BuildValue("(NO)", ts_integer_tuple(program->output_extents, program->output_rank),
                                             PyTuple_GetItem(numpy_dtypes, (Py_ssize_t)program->dtype));
@@ -452,6 +505,162 @@ PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         Py_RETURN_NOTIMPLEMENTED;
     }
     return result;
+}
+
+/* ---- gradients in PyTorch ---- */
+
+/* The entry of plain tensors; NULL with or without an error set. *opened views are to be closed in any case. */
+static entry *torch_entry(PyObject *expression, PyObject *name, purpose aim, PyObject *const *objects, Py_ssize_t count,
+                          ts_view *views, tensum_tensor *tensors, Py_ssize_t *opened)
+{
+    tensum_semiring semiring;
+    bool recorded = false;
+    *opened = 0;
+    if (count < 1 || count > OPERANDS || torch_type == NULL || !PyUnicode_CheckExact(expression) ||
+        ts_parse_semiring(name, &semiring) < 0 ||
+        !open_operands(objects, count, LIBRARY_TORCH, 0, views, tensors, opened, &recorded)) {
+        return NULL;
+    }
+    entry *slot = look_up(expression, semiring, LIBRARY_TORCH, aim, views, count);
+    return slot != NULL && slot->program->output_rank <= OUTPUT_RANK ? slot : NULL;
+}
+
+static PyObject *not_here(void)
+{
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_RETURN_NOTIMPLEMENTED;
+}
+
+/* forward(expression, semiring, *tensors) -> (value, winners or None): what backward() needs besides the operands. Called
+ * where gradients are not recorded. NotImplemented for tensors that are not plain. */
+PyObject *ts_forward(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    ts_view views[OPERANDS];
+    tensum_tensor tensors[OPERANDS];
+    Py_ssize_t opened = 0;
+    if (count < 3) {
+        PyErr_SetString(PyExc_TypeError, "forward: expected an expression, a semiring and tensors");
+        return NULL;
+    }
+    entry *slot = torch_entry(arguments[0], arguments[1], FOR_SAVING, arguments + 2, count - 2, views, tensors, &opened);
+    PyObject *result = NULL;
+    if (slot != NULL) {
+        tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+        ts_program *program = slot->program;
+        run.inputs = tensors;
+        Py_INCREF((PyObject *)program);
+        PyObject *winners = NULL, *value = torch_run(program, &run, &winners);
+        Py_DECREF((PyObject *)program);
+        result = value != NULL ? PyTuple_Pack(2, value, winners) : NULL;
+        Py_XDECREF(value);
+        Py_XDECREF(winners);
+    }
+    close_operands(views, opened);
+    return result != NULL || slot != NULL ? result : not_here();
+}
+
+/* Shape and dtype as expected, so that a tensor from elsewhere is left to the Python layer, which says what is wrong. */
+static bool fits(const tensum_tensor *tensor, tensum_dtype dtype, const ts_program *program)
+{
+    size_t bytes = sizeof(int64_t) * (size_t)program->output_rank;
+    return tensor->dtype == dtype && tensor->rank == program->output_rank && tensor->device.kind == program->device.kind &&
+           tensor->device.index == program->device.index &&
+           (bytes == 0 || memcmp(tensor->extents, program->output_extents, bytes) == 0);
+}
+
+static PyObject *gradients(ts_program *program, tensum_run_arguments *run, const tensum_tensor *tensors, Py_ssize_t count,
+                           PyObject *wanted)
+{
+    tensum_tensor slopes[OPERANDS];
+    dl_managed_versioned *managed[OPERANDS] = {NULL};
+    PyObject *result = NULL;
+    if (torch_stream(program->device, &run->stream) != 0) {
+        return NULL;
+    }
+    memset(slopes, 0, sizeof slopes);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        int want = PyObject_IsTrue(PyTuple_GetItem(wanted, i));
+        if (want != 0 && (want < 0 || (managed[i] = torch_empty(program->device, program->gradient_dtype, tensors[i].rank,
+                                                                tensors[i].extents, &slopes[i])) == NULL)) {
+            goto done;
+        }
+    }
+    run->gradients = slopes;
+    tensum_status status = ts_program_run(program, run, NULL, torch_table);
+    if (status != TENSUM_OK) {
+        ts_raise(status);
+        goto done;
+    }
+    result = PyTuple_New(count);
+    for (Py_ssize_t i = 0; result != NULL && i < count; ++i) {
+        PyObject *slope = managed[i] != NULL ? torch_object(managed[i]) : Py_NewRef(Py_None);
+        managed[i] = NULL;
+        if (slope == NULL || PyTuple_SetItem(result, i, slope) < 0) {
+            Py_CLEAR(result);
+        }
+    }
+done:
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        torch_discard(managed[i]);
+    }
+    return result;
+}
+
+/* backward(expression, semiring, operands, value, winners, cotangent, wanted) -> a gradient, or None, per operand.
+ * value and winners: what forward() gave; None where they are not needed. NotImplemented for tensors that are not plain,
+ * and for dtypes whose gradients have another. */
+PyObject *ts_backward(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+    (void)module;
+    ts_view views[OPERANDS], single[3];
+    tensum_tensor tensors[OPERANDS];
+    Py_ssize_t opened = 0;
+    if (count != 7 || !PyTuple_Check(arguments[2]) || !PyTuple_Check(arguments[6]) ||
+        PyTuple_Size(arguments[2]) != PyTuple_Size(arguments[6])) {
+        PyErr_SetString(PyExc_TypeError,
+                        "backward: expected expression, semiring, operands, value, winners, cotangent and wanted");
+        return NULL;
+    }
+    PyObject *objects[OPERANDS], *result = NULL;
+    Py_ssize_t operands = PyTuple_Size(arguments[2]);
+    for (Py_ssize_t i = 0; i < operands && i < OPERANDS; ++i) {
+        objects[i] = PyTuple_GetItem(arguments[2], i);
+    }
+    entry *slot = torch_entry(arguments[0], arguments[1], FOR_GRADIENT, objects, operands, views, tensors, &opened);
+    if (slot != NULL) {
+        tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+        ts_program *program = slot->program;
+        bool recorded = false, usual = true;
+        for (int i = 0; i < 3; ++i) {
+            PyObject *object = arguments[3 + i];
+            memset(&single[i], 0, offsetof(ts_view, extents));
+            if (object != Py_None && usual) {
+                usual = Py_TYPE(object) == torch_type && torch_open(&single[i], object, 0, &recorded) == 0 &&
+                        fits(&single[i].tensor,
+                             i == 0 ? program->dtype : i == 1 ? program->winners : program->gradient_dtype, program);
+            }
+        }
+        if (usual) {
+            run.inputs = tensors;
+            run.output = program->saved && arguments[3] != Py_None ? &single[0].tensor : NULL;
+            run.winners = program->saved && arguments[4] != Py_None ? &single[1].tensor : NULL;
+            run.cotangent = arguments[5] != Py_None ? &single[2].tensor : NULL;
+            Py_INCREF((PyObject *)program);
+            result = gradients(program, &run, tensors, operands, arguments[6]);
+            Py_DECREF((PyObject *)program);
+        } else {
+            PyErr_Clear();
+            result = Py_NewRef(Py_NotImplemented);
+        }
+        for (int i = 0; i < 3; ++i) {
+            ts_view_close(&single[i]);
+        }
+    }
+    close_operands(views, opened);
+    return result != NULL || slot != NULL ? result : not_here();
 }
 
 /* ---- configuration ---- */

@@ -144,6 +144,54 @@ static PyObject *device_info(PyObject *module, PyObject *place)
                          (unsigned long long)info.memory_free, "units", (int)info.units);
 }
 
+/* device_stats(place) -> {name: count} since the process began */
+static PyObject *device_stats(PyObject *module, PyObject *place)
+{
+    (void)module;
+    tensum_device device;
+    tensum_device_counters c = TENSUM_DEVICE_COUNTERS_INIT;
+    if (ts_parse_device(place, &device) < 0) {
+        return NULL;
+    }
+    tensum_status status = tensum_device_stats(device, &c);
+    if (status != TENSUM_OK) {
+        return ts_raise(status);
+    }
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counters[] = {{"uploads", c.uploads}, {"upload_bytes", c.upload_bytes}, {"downloads", c.downloads},
+                    {"download_bytes", c.download_bytes}, {"launches", c.launches}, {"graph_launches", c.graph_launches},
+                    {"module_loads", c.module_loads}, {"allocations", c.allocations}, {"releases", c.releases},
+                    {"held_bytes", c.held_bytes}, {"synchronisations", c.synchronisations}};
+    PyObject *result = PyDict_New();
+    for (size_t i = 0; result != NULL && i < sizeof counters / sizeof counters[0]; ++i) {
+        PyObject *value = PyLong_FromUnsignedLongLong(counters[i].value);
+        if (value == NULL || PyDict_SetItemString(result, counters[i].name, value) < 0) {
+            Py_CLEAR(result);
+        }
+        Py_XDECREF(value);
+    }
+    return result;
+}
+
+/* synchronize(place, stream): wait for the stream, without the GIL */
+static PyObject *synchronize(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *place;
+    unsigned long long stream;
+    tensum_device device;
+    if (!PyArg_ParseTuple(arguments, "OK", &place, &stream) || ts_parse_device(place, &device) < 0) {
+        return NULL;
+    }
+    tensum_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = tensum_synchronize(device, (void *)(uintptr_t)stream);
+    Py_END_ALLOW_THREADS
+    return status == TENSUM_OK ? Py_NewRef(Py_None) : ts_raise(status);
+}
+
 static PyObject *order_methods(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -201,6 +249,8 @@ static PyMethodDef functions[] = {
     {"combine", combine, METH_VARARGS, "total (+)= part"},
     {"device_count", device_count, METH_O, "number of devices of a kind"},
     {"device_info", device_info, METH_O, "what is known of a device"},
+    {"device_stats", device_stats, METH_O, "what was done on a device since the process began"},
+    {"synchronize", synchronize, METH_VARARGS, "wait for a stream of a device"},
     {"order_methods", order_methods, METH_NOARGS, "names of the optimizers"},
     {"set_threads", ts_set_threads, METH_VARARGS, "set the number of threads of programs to come"},
     {"describe", describe, METH_VARARGS, "what an array looks like from here"},
@@ -213,6 +263,8 @@ static PyMethodDef functions[] = {
     {"plan_build", ts_plan_build, METH_VARARGS, "a plan"},
     {"program_build", ts_program_build, METH_VARARGS, "a program"},
     {"einsum", (PyCFunction)(void (*)(void))ts_einsum, METH_FASTCALL | METH_KEYWORDS, "the fast path of tensum.einsum"},
+    {"forward", (PyCFunction)(void (*)(void))ts_forward, METH_FASTCALL, "a value, and what its gradients need"},
+    {"backward", (PyCFunction)(void (*)(void))ts_backward, METH_FASTCALL, "gradients from what forward kept"},
     {"solve", (PyCFunction)(void (*)(void))ts_solve, METH_VARARGS | METH_KEYWORDS, "solve a problem file"},
     {"front_ends", ts_front_ends, METH_NOARGS, "names, summaries, tasks and questions of the front ends"},
     {"call", (PyCFunction)(void (*)(void))ts_call, METH_FASTCALL, "run a value program on plain arrays"},

@@ -60,7 +60,7 @@ int ts_progress_call(void *user, const char *stage, double done)
 /* ---- programs ---- */
 
 PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype, unsigned modes,
-                         tensum_device device, int check)
+                         tensum_device device, int check, int saved)
 {
     tensum_context *shared = ts_context();
     if (shared == NULL) {
@@ -70,6 +70,7 @@ PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dty
     options.modes = modes;
     options.device = device;
     options.check = check;
+    options.saved = saved;
     tensum_program *compiled;
     tensum_status status = tensum_program_create(plan, shared, &options, &compiled);
     if (status != TENSUM_OK) {
@@ -88,6 +89,7 @@ PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dty
     program->semiring = semiring;
     program->device = device;
     program->modes = modes;
+    program->saved = saved != 0;
     program->operand_count = tensum_network_operand_count(program->network);
     program->idle_count = 0;
     (void)tensum_network_operand(program->network, -1, &program->output_rank, NULL, &program->output_extents);
@@ -95,22 +97,50 @@ PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dty
     return (PyObject *)program;
 }
 
-/* program_build(plan, semiring, dtype, modes, device, check) */
+bool ts_plan_saves(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype *winners)
+{
+    const tensum_network *network = tensum_plan_network(plan);
+    const int64_t *labels = tensum_network_labels(network), *extents = tensum_network_label_extents(network), *kept = NULL;
+    tensum_cost cost = TENSUM_COST_INIT;
+    int32_t rank = 0;
+    double terms = 1.0;
+    *winners = TENSUM_DTYPE_COUNT;
+    if (tensum_plan_cost(plan, &cost) != TENSUM_OK || cost.steps != 1 || cost.slices != 1 ||
+        tensum_network_operand(network, -1, &rank, &kept, NULL) != TENSUM_OK) {
+        return false;
+    }
+    bool sums = false;
+    for (int64_t i = 0; i < tensum_network_label_count(network); ++i) {
+        bool stays = extents[i] == 1;
+        for (int32_t j = 0; j < rank && !stays; ++j) {
+            stays = kept[j] == labels[i];
+        }
+        sums |= !stays;
+        terms *= stays ? 1.0 : (double)extents[i];
+    }
+    if (sums && tensum_semiring_selective(semiring)) {
+        *winners = terms < 2147483648.0 ? TENSUM_I32 : TENSUM_I64;
+    }
+    return true;
+}
+
+/* program_build(plan, semiring, dtype, modes, device, check, saved=False) */
 PyObject *ts_program_build(PyObject *module, PyObject *arguments)
 {
     (void)module;
     PyObject *plan, *semiring_name, *dtype_name, *place;
     unsigned modes;
-    int check;
+    int check, saved = 0;
     tensum_semiring semiring;
     tensum_dtype dtype;
     tensum_device device;
-    if (!PyArg_ParseTuple(arguments, "O!OOIOp", ts_plan_type, &plan, &semiring_name, &dtype_name, &modes, &place, &check) ||
+    if (!PyArg_ParseTuple(arguments, "O!OOIOp|p", ts_plan_type, &plan, &semiring_name, &dtype_name, &modes, &place, &check,
+                          &saved) ||
         ts_parse_semiring(semiring_name, &semiring) < 0 || ts_parse_dtype(dtype_name, &dtype) < 0 ||
         ts_parse_device(place, &device) < 0) {
         return NULL;
     }
-    return ts_program_new(ts_plan_of(plan), semiring, dtype, modes, device, check);
+    return ts_program_new(ts_plan_of(plan), semiring, dtype, modes, device, check, saved);
 }
 
 static void idle_free(struct ts_idle *idle)
@@ -338,8 +368,8 @@ static PyObject *program_run(PyObject *self, PyObject *positional, PyObject *key
         PyErr_Format(PyExc_ValueError, "expected %lld operands, got %zd", (long long)program->operand_count, in.count);
         goto done;
     }
-    if ((has_value = open_one(&value, output, stream, "out", true)) < 0 ||
-        (has_winner = open_one(&winner, winners, stream, "winners", true)) < 0 ||
+    if ((has_value = open_one(&value, output, stream, "out", !program->saved)) < 0 ||
+        (has_winner = open_one(&winner, winners, stream, "winners", !program->saved)) < 0 ||
         (has_seed = open_one(&seed, cotangent, stream, "cotangent", false)) < 0 ||
         (has_position = open_one(&position, positions, stream, "positions", false)) < 0 ||
         (has_assignment = open_one(&assignment, assignments, stream, "assignments", true)) < 0 ||

@@ -468,7 +468,22 @@ static PyGetSetDef tree_members[] = {
     {"leaf_count", tree_leaves, NULL, "number of inputs", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
+/* saves(semiring) -> None, or the dtype of the winners that gradients need ("": none); see ts_plan_saves */
+static PyObject *plan_saves(PyObject *self, PyObject *name)
+{
+    tensum_semiring semiring;
+    tensum_dtype winners;
+    if (ts_parse_semiring(name, &semiring) < 0) {
+        return NULL;
+    }
+    if (!ts_plan_saves(((plan_object *)self)->plan, semiring, &winners)) {
+        Py_RETURN_NONE;
+    }
+    return PyUnicode_FromString(winners == TENSUM_DTYPE_COUNT ? "" : tensum_dtype_name(winners));
+}
+
 static PyMethodDef plan_methods[] = {
+    {"saves", plan_saves, METH_O, "what a forward pass keeps for the backward pass"},
     {"cost", plan_cost, METH_NOARGS, "cost as a dictionary"},
     {"step", plan_step, METH_VARARGS, "one step as the plan runs it"},
     {NULL, NULL, 0, NULL},

@@ -193,6 +193,12 @@ def set_threads(count):
     return _core.set_threads(count)
 
 
+def device_stats(device="cuda:0"):
+    """What was done on a device since the process began, as a dictionary of counts: `uploads` and `downloads` (copies from and
+    to the host, with their bytes), `launches`, `allocations`, `synchronisations`, ... All 0 for the CPU."""
+    return _core.device_stats(device)
+
+
 def info():
     """Version, devices and kernels, as a dictionary."""
     devices = {"cpu": _core.device_info("cpu")}

@@ -165,8 +165,10 @@ class Jax(NumPy):
 
     @staticmethod
     def empty(shape, dtype, like, device, stream=0):
-        if device[0] != CPU:
-            raise TypeError("results for JAX arrays on a CUDA device need out= with an array of another library")
+        if device[0] == CUDA:
+            from . import _cuda
+
+            return _cuda.empty(shape, dtype, device[1], stream)
         return _core.array_empty(shape, dtype, device)
 
     @staticmethod
@@ -278,8 +280,11 @@ class Operands:
         self.first = arrays[0] if arrays else None
         self.stream = self.framework.stream(self.first) if arrays else 0
         self.opened, self.shapes, self.dtype, self.device = [], [], dtype, (CPU, 0)
+        self.foreign = False
         for index, array in enumerate(arrays):
-            opened = library_of(array).open(array, f"operand {index}", self.stream)
+            library = library_of(array)
+            self.foreign = self.foreign or library not in (self.framework, NumPy) or library in (Jax, Other)
+            opened = library.open(array, f"operand {index}", self.stream)
             found, shape, _, device, _ = _core.describe(opened, f"operand {index}", self.stream)
             if index == 0:
                 self.dtype, self.device = found, device
@@ -300,6 +305,11 @@ class Operands:
         made = self.framework.empty(shape, dtype, self.first, self.device, self.stream)
         # The buffer protocol cannot describe a NumPy array of bf16.
         return made, self.framework.open(made, "out", output=True) if dtype == "bf16" and self.framework is NumPy else made
+
+    def settle(self):
+        """Behind a run: memory of libraries that do not work on this stream must not be given back before the run ends."""
+        if self.foreign and self.device[0] == CUDA:
+            _core.synchronize(self.device, self.stream)
 
     def output(self, out, shape, dtype):
         """`out`, checked and opened, or a new array."""

@@ -70,17 +70,19 @@ class Compiled:
         self.plan = _core.plan_build(network, tree, semiring, dtype, modulus, int(memory_limit or 0), memory_modes)
         self.output_shape = network.operand(-1)[1]
         self.gradient_dtype = _core.dtype_info(dtype)[2]
+        # What a forward pass keeps for the gradients: the dtype of the winners, "" for none, None if it has to be rerun.
+        self.saves = self.plan.saves(semiring)
         self._programs = {}
         self._lock = threading.Lock()
 
-    def program(self, modes, device):
-        key = modes, device
+    def program(self, modes, device, saved=False):
+        key = modes, device, saved
         found = self._programs.get(key)
         if found is None:
             with self._lock:
                 found = self._programs.get(key)
                 if found is None:
-                    found = _core.program_build(self.plan, self.semiring, self.dtype, modes, device, self.check)
+                    found = _core.program_build(self.plan, self.semiring, self.dtype, modes, device, self.check, saved)
                     self._programs[key] = found
         return found
 
@@ -94,6 +96,7 @@ class Compiled:
             memory=operands.framework.memory(operands.first),
             **slices,
         )
+        operands.settle()
         return result if out is not None else finish(operands.framework, result)
 
     def winners(self, operands, dtype, out=None):
@@ -102,12 +105,24 @@ class Compiled:
         self.program(VALUE | WINNERS, operands.device).run(
             operands.opened, opened, place, stream=operands.stream, memory=operands.framework.memory(operands.first)
         )
+        operands.settle()
         done = result if out is not None else finish(operands.framework, result)
         return done, finish(operands.framework, winners)
 
-    def gradient(self, operands, cotangent=None, wanted=None, value=True, progress=None):
-        """(value or None, gradients): None where not wanted."""
+    def forward(self, operands):
+        """(value, winners or None), to be handed to `gradient` as `saved`."""
+        return self.winners(operands, self.saves) if self.saves else (self.value(operands), None)
+
+    def gradient(self, operands, cotangent=None, wanted=None, value=True, progress=None, saved=None):
+        """(value or None, gradients): None where not wanted. With `saved`, what `forward` gave, there is no forward pass."""
+        saved = saved if self.saves is not None else None
+        value = value and saved is None
         result, opened = operands.empty(self.output_shape, self.dtype) if value else (None, None)
+        winners = None
+        if saved is not None:
+            opened, winners = saved
+            if opened is not None:
+                opened = operands.framework.open(opened, "value", operands.stream)
         seed = None
         if cotangent is not None:
             seed = library_of(cotangent).open(cotangent, "cotangent", operands.stream)
@@ -121,16 +136,17 @@ class Compiled:
             for index, shape in enumerate(operands.shapes)
         ]
         modes = GRADIENT | VALUE if value else GRADIENT
-        self.program(modes, operands.device).run(
+        self.program(modes, operands.device, saved is not None).run(
             operands.opened,
             opened,
-            None,
+            winners,
             seed,
             gradients,
             stream=operands.stream,
             progress=progress,
             memory=operands.framework.memory(operands.first),
         )
+        operands.settle()
         done = finish(operands.framework, result) if value else None
         return done, [None if slope is None else finish(operands.framework, slope) for slope in gradients]
 

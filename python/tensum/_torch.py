@@ -117,38 +117,53 @@ def _value(expression, tensors, out=None, progress=None):
     return expression.compiled(operands.shapes, operands.dtype).value(operands, out, progress)
 
 
-def _engine_gradient(expression, tensors, cotangent, wanted):
-    """Gradients by the library, without a graph."""
+def _forward(expression, tensors):
+    """(value, winners): both are kept for the backward pass. Winners without elements: there is nothing to keep."""
+    operands = Operands(list(tensors))
+    value, winners = expression.compiled(operands.shapes, operands.dtype).forward(operands)
+    return value, tensors[0].new_empty(0, dtype=torch.int32) if winners is None else winners
+
+
+def _engine_gradient(expression, tensors, cotangent, wanted, saved=None):
+    """Gradients by the library, without a graph. `saved`: (value, winners) of the forward pass."""
     operands = Operands([tensor.detach() for tensor in tensors])
     made = expression.compiled(operands.shapes, operands.dtype)
     seed = cotangent.detach().to(_TO_TORCH[made.gradient_dtype])
-    _, slopes = made.gradient(operands, seed, wanted, value=False)
+    if saved is not None:
+        value, winners = saved
+        saved = None if value is None else value.detach(), winners if made.saves else None
+    _, slopes = made.gradient(operands, seed, wanted, value=False, saved=saved)
     return [None if slope is None else slope.to(tensor.dtype) for slope, tensor in zip(slopes, tensors)]
 
 
 class Contract(torch.autograd.Function):
-    """Values forward; the backward pass reruns the contraction with winners, so the forward pass keeps none."""
+    """(value, winners). Where one step is all, its winners are kept and the backward pass is one; the backward pass of a
+    longer plan runs it once more, so that no intermediate has to be kept."""
 
     @staticmethod
     def forward(expression, *tensors):
-        return _value(expression, tensors)
+        return _forward(expression, tensors)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         expression, *tensors = inputs
         ctx.expression = expression
-        ctx.save_for_backward(*tensors)
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*output, *tensors)
 
     @staticmethod
-    def backward(ctx, cotangent):
-        tensors = ctx.saved_tensors
+    def backward(ctx, cotangent, _):
+        value, winners, *tensors = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[1:])
-        return (None, *_gradient(ctx.expression, tensors, cotangent, wanted))
+        return (None, *_gradient(ctx.expression, tensors, cotangent, wanted, (value, winners)))
 
     @staticmethod
     def vmap(info, in_dims, expression, *tensors):
         batched, moved = _batched(expression, tensors, in_dims[1:])
-        return Contract.apply(batched, *moved), 0
+        value, winners = Contract.apply(batched, *moved)
+        if winners.shape != value.shape:
+            winners = winners.new_empty(info.batch_size, 0)
+        return (value, winners), (0, 0)
 
 
 class EagerContract(torch.autograd.Function):
@@ -157,12 +172,26 @@ class EagerContract(torch.autograd.Function):
     @staticmethod
     def forward(ctx, expression, *tensors):
         ctx.expression = expression
-        ctx.save_for_backward(*tensors)
+        done = NotImplemented
         if expression.plain is not None:
-            return _core.einsum(expression.plain, *tensors, semiring=expression.semiring)
-        return _value(expression, tensors)
+            done = _core.forward(expression.plain, expression.semiring, *tensors)
+        if done is NotImplemented:
+            operands = Operands(list(tensors))
+            done = expression.compiled(operands.shapes, operands.dtype).forward(operands)
+        value, winners = done
+        # The value is kept where the gradients depend on it; elsewhere it may go.
+        ctx.save_for_backward(*tensors, winners, value if expression.semiring == "log_sum_exp" else None)
+        return value
 
-    backward = Contract.backward
+    @staticmethod
+    def backward(ctx, cotangent):
+        *tensors, winners, value = ctx.saved_tensors
+        expression, wanted = ctx.expression, ctx.needs_input_grad[1:]
+        if expression.plain is not None and not torch.is_grad_enabled():
+            slopes = _core.backward(expression.plain, expression.semiring, tuple(tensors), value, winners, cotangent, wanted)
+            if slopes is not NotImplemented:
+                return None, *slopes
+        return None, *_gradient(expression, tensors, cotangent, list(wanted), (value, winners))
 
 
 _expressions = {}
@@ -182,8 +211,9 @@ class Gradient(torch.autograd.Function):
     """The gradients as one function of operands and cotangent, for transforms that batch the backward pass."""
 
     @staticmethod
-    def forward(expression, wanted, cotangent, *tensors):
-        return tuple(slope for slope in _engine_gradient(expression, tensors, cotangent, wanted) if slope is not None)
+    def forward(expression, wanted, cotangent, value, winners, *tensors):
+        slopes = _engine_gradient(expression, tensors, cotangent, wanted, (value, winners))
+        return tuple(slope for slope in slopes if slope is not None)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -194,20 +224,21 @@ class Gradient(torch.autograd.Function):
         raise RuntimeError("this gradient was taken without create_graph and cannot be differentiated again")
 
     @staticmethod
-    def vmap(info, in_dims, expression, wanted, cotangent, *tensors):
-        cotangent, *tensors = _mapped(info, in_dims[2:], (cotangent, *tensors))
+    def vmap(info, in_dims, expression, wanted, cotangent, value, winners, *tensors):
+        cotangent, value, winners, *tensors = _mapped(info, in_dims[2:], (cotangent, value, winners, *tensors))
         batched, moved = _batched(expression, tensors, [0] * len(tensors))
-        slopes = Gradient.apply(batched, wanted, cotangent, *moved)
+        slopes = Gradient.apply(batched, wanted, cotangent, value, winners, *moved)
         return slopes, tuple(0 for _ in slopes)
 
 
-def _gradient(expression, tensors, cotangent, wanted):
+def _gradient(expression, tensors, cotangent, wanted, saved):
+    value, winners = saved
     if torch.is_grad_enabled() and (cotangent.requires_grad or any(tensor.requires_grad for tensor in tensors)):
-        return _graph_gradient(expression, tensors, cotangent, wanted)
+        return _graph_gradient(expression, tensors, cotangent, wanted, winners)
     if _transforms() is not None:
-        slopes = iter(Gradient.apply(expression, tuple(wanted), cotangent, *tensors))
+        slopes = iter(Gradient.apply(expression, tuple(wanted), cotangent, value, winners, *tensors))
         return [next(slopes) if want else None for want in wanted]
-    return _engine_gradient(expression, tensors, cotangent, wanted)
+    return _engine_gradient(expression, tensors, cotangent, wanted, saved)
 
 
 def _batched(expression, tensors, dims):
@@ -233,7 +264,7 @@ def _batched(expression, tensors, dims):
 # ---- gradients that can be differentiated again ----
 
 
-def _graph_gradient(expression, tensors, cotangent, wanted):
+def _graph_gradient(expression, tensors, cotangent, wanted, winners=None):
     semiring = expression.semiring
     made = expression.made(tensors)
     if semiring == "sum_product":
@@ -242,7 +273,7 @@ def _graph_gradient(expression, tensors, cotangent, wanted):
         ]
     if semiring == "log_sum_exp":
         return _softmax(expression, made.network, tensors, cotangent, wanted)
-    return _routed(expression, made, tensors, cotangent, wanted)
+    return _routed(expression, made, tensors, cotangent, wanted, winners)
 
 
 def _adjoint(network, tensors, cotangent, index):
@@ -274,7 +305,7 @@ def _softmax(expression, network, tensors, cotangent, wanted):
         top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
         total = total + top
         exponentials.append(torch.exp(tensor - top))
-    value = Contract.apply(expression, *tensors)
+    value, _ = Contract.apply(expression, *tensors)
     # Where the value is minus infinity there is no term to share the cotangent.
     finite = torch.isfinite(value.detach())
     weight = torch.where(finite, torch.exp(total - torch.where(finite, value, torch.zeros_like(value))), torch.zeros_like(value))
@@ -285,13 +316,14 @@ def _softmax(expression, network, tensors, cotangent, wanted):
 
 
 class Choice(torch.autograd.Function):
-    """The optimal assignment of every output element: [element, label], 64-bit integers, no gradient."""
+    """The optimal assignment of every output element: [element, label], 64-bit integers, no gradient; 0 where every
+    assignment is the semiring's zero. Through the host."""
 
     @staticmethod
     def forward(expression, *tensors):
         operands = Operands([tensor.detach() for tensor in tensors])
         _, assignments, _ = expression.compiled(operands.shapes, operands.dtype).decode(operands, tolerate=True)
-        return torch.from_numpy(assignments).to(tensors[0].device)
+        return torch.from_numpy(assignments).clamp_(min=0).to(tensors[0].device)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -318,31 +350,44 @@ def _mapped(info, dims, tensors):
     ]
 
 
-def _routed(expression, made, tensors, cotangent, wanted):
+def _routed(expression, made, tensors, cotangent, wanted, winners=None):
     """Of a selective semiring: every output element's cotangent goes to the elements that its optimal assignment names.
 
     Linear in the cotangent, and (for products) differentiable in the operands.
     """
     network, semiring = made.network, made.semiring
-    chosen = Choice.apply(expression, *tensors)
-    column = {label: number for number, label in enumerate(network.labels)}
+    output, shape = network.operand(-1)
     flat_cotangent = cotangent.reshape(-1)
-    # The output's diagonal alone depends on anything where its labels repeat.
-    output = network.operand(-1)[0]
-    if len(set(output)) != len(output):
-        shape = made.output_shape
-        grid = torch.meshgrid(*(torch.arange(extent, device=cotangent.device) for extent in shape), indexing="ij")
-        first = {label: grid[output.index(label)] for label in output}
-        on = torch.ones(shape, dtype=torch.bool, device=cotangent.device)
-        for axis, label in enumerate(output):
-            on &= grid[axis] == first[label]
-        flat_cotangent = torch.where(on.reshape(-1), flat_cotangent, torch.zeros_like(flat_cotangent))
+    # Indices of every label per output element: those of the output's labels are known.
+    grid = torch.meshgrid(*(torch.arange(extent, device=cotangent.device) for extent in shape), indexing="ij") if shape else ()
+    at = {}
+    for label, indices in zip(output, grid):
+        if label in at:
+            # The output's diagonal alone depends on anything where its labels repeat.
+            flat_cotangent = torch.where(at[label] == indices.reshape(-1), flat_cotangent, torch.zeros_like(flat_cotangent))
+        else:
+            at[label] = indices.reshape(-1)
+    summed = [(label, extent) for label, extent in zip(network.labels, network.extents) if label not in at]
+    if made.saves is None:
+        chosen = Choice.apply(expression, *tensors)
+        column = {label: number for number, label in enumerate(network.labels)}
+        at.update({label: chosen[:, column[label]] for label, _ in summed})
+    elif made.saves:
+        # The winner of a step is the position among its summed labels, row-major in the order of their first occurrence.
+        if winners is None or winners.shape != cotangent.shape:
+            _, winners = Contract.apply(expression, *tensors)
+        rest = winners.detach().reshape(-1).long()
+        # An empty sum has none, and drops its cotangent.
+        flat_cotangent = torch.where(rest < 0, torch.zeros_like(flat_cotangent), flat_cotangent)
+        rest = rest.clamp(min=0)
+        for label, extent in reversed(summed):
+            at[label], rest = rest % max(extent, 1), rest // max(extent, 1)
     places, picked = [], []
     for index, tensor in enumerate(tensors):
         labels, shape = network.operand(index)
-        place = torch.zeros(chosen.shape[0], dtype=torch.int64, device=cotangent.device)
+        place = torch.zeros(flat_cotangent.shape[0], dtype=torch.int64, device=cotangent.device)
         for label, extent in zip(labels, shape):
-            place = place * extent + (chosen[:, column[label]] if extent > 1 else 0)
+            place = place * extent + (at[label] if extent > 1 else 0)
         places.append(place)
         picked.append(tensor.reshape(-1)[place] if tensor.numel() else tensor.new_zeros(place.shape))
     if semiring in ("max_min", "min_max"):
@@ -403,7 +448,7 @@ def _apply(expression, tensors, out=None, progress=None):
                                 f"{type(tensor).__name__}")
             if tensor.layout is not torch.strided:
                 raise TypeError(f"operand {index}: tensors of layout {tensor.layout} are not supported; use to_dense()")
-        return (EagerContract if _transforms() is None else Contract).apply(expression, *tensors)
+        return EagerContract.apply(expression, *tensors) if _transforms() is None else Contract.apply(expression, *tensors)[0]
     return _value(expression, tensors, out, progress_of(progress))
 
 
@@ -425,13 +470,19 @@ class WithWinners(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.expression = inputs[0]
-        ctx.save_for_backward(*inputs[2:])
         ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*output, *inputs[2:])
 
     @staticmethod
     def backward(ctx, cotangent, _):
+        value, winners, *tensors = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[2:])
-        return (None, None, *_gradient(ctx.expression, ctx.saved_tensors, cotangent, wanted))
+        return (None, None, *_gradient(ctx.expression, tensors, cotangent, wanted, (value, winners)))
+
+    @staticmethod
+    def vmap(info, in_dims, expression, kind, *tensors):
+        batched, moved = _batched(expression, tensors, in_dims[2:])
+        return WithWinners.apply(batched, kind, *moved), (0, 0)
 
 
 def matmul_winners(expression, a, b, semiring, kind, out):

@@ -98,13 +98,14 @@ static tensum_status compile(tensum_program *program)
         elements *= plan->network->raw_extents[m];
     }
     compiled->output_elements = elements;
-    uint64_t arena = (program->modes & TENSUM_GRADIENT) != 0 ? plan->gradient_bytes
+    uint64_t arena = program->saved                            ? 0
+                     : (program->modes & TENSUM_GRADIENT) != 0 ? plan->gradient_bytes
                      : compiled->keeps                       ? plan->keep_bytes
                                                              : plan->value_bytes;
     int64_t end = aligned((int64_t)arena);
     if (compiled->keeps) {
         compiled->total_offset = end;
-        end += aligned(elements * (int64_t)bytes);
+        end += program->saved ? 0 : aligned(elements * (int64_t)bytes);
         if (plan->slice_total != 1) {
             compiled->partial_offset = end;
             end += aligned(elements * (int64_t)bytes);
@@ -144,6 +145,13 @@ static tensum_status check_modes(const tensum_program *program)
                        : missing & TENSUM_WINNERS  ? "winners"
                        : missing & TENSUM_GRADIENT ? "gradients"
                                                    : "assignments");
+    }
+    if (program->saved && ((program->modes & ~(unsigned)TENSUM_WINNERS) != TENSUM_GRADIENT || plan->step_count != 1 ||
+                           plan->slice_total != 1)) {
+        return ts_fail(TENSUM_STATUS_UNSUPPORTED,
+                       "gradients from saved results need a plan of one step without slices, and no other mode: this plan has %d "
+                       "steps, %" PRId64 " slices, modes %#x",
+                       (int)plan->step_count, plan->slice_total, program->modes);
     }
     if ((program->modes & TENSUM_WINNERS) != 0) {
         if (plan->step_count != 1) {
@@ -188,6 +196,10 @@ tensum_status tensum_program_create(tensum_plan *plan, tensum_context *context, 
     program->device = options->device;
     program->modes = options->modes != 0 ? options->modes : TENSUM_VALUE;
     program->check = options->check != 0;
+    program->saved = options->saved != 0;
+    if (program->saved && tensum_semiring_selective(plan->algebra.semiring)) {
+        program->modes |= TENSUM_WINNERS; /* they are read */
+    }
     TRY(check_modes(program));
     if (backend->program_create != NULL) {
         TRY(backend->program_create(program, &program->compiled));

@@ -15,6 +15,7 @@ struct tensum_program {
     tensum_device device;
     unsigned modes;
     bool check;
+    bool saved;             /* gradients from the output and the winners of an earlier run */
     void *compiled;         /* program backends: theirs; step backends: execute's */
     size_t workspace_bytes;
 };

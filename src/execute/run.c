@@ -143,6 +143,34 @@ done:
     return status;
 }
 
+/* GRADIENT of one step from the results of an earlier run. */
+static tensum_status run_saved(ts_running *running)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_plan *plan = running->plan;
+    const tensum_run_arguments *arguments = running->arguments;
+    tensum_workspace *workspace = running->workspace;
+    int64_t n = plan->network->operand_count;
+    bool given = arguments->output != NULL, trace = ts_plan_traces(plan);
+    ts_bind_gradients(running);
+    TRY(ts_zero_gradients(running, trace));
+    ts_bind_output(running, given);
+    ts_set_slice(running, 0);
+    /* Where there is no output nothing reads it. */
+    workspace->base[n] = given ? (char *)arguments->output->data : workspace->memory;
+    ts_make_seed(running, workspace->base[n], workspace->compact_strides);
+    if (trace) {
+        const char *seed = workspace->memory + running->compiled->seed_offset;
+        bool single = tensum_dtype_gradient(plan->algebra.dtype) == TENSUM_F32;
+        double value = single ? (double)*(const float *)seed : *(const double *)seed;
+        TRY(ts_trace(running, 0, &value));
+    } else {
+        TRY(ts_backward_slice(running));
+    }
+done:
+    return status;
+}
+
 /* GRADIENT and DECODE: all slices. A first pass finds the total (and who won) where slices have to be told apart. */
 static tensum_status run_kept(ts_running *running)
 {
@@ -234,7 +262,7 @@ tensum_status tensum_run(tensum_program *program, tensum_workspace *workspace, c
     if (program->backend->run != NULL) {
         return program->backend->run(program, program->compiled, workspace->state, arguments);
     }
-    if (program->check) {
+    if (program->check && !program->saved) {
         TRY(ts_check_domain(program->plan->algebra, arguments->inputs, program->plan->network->operand_count));
     }
     ts_running running;
@@ -251,7 +279,9 @@ tensum_status tensum_run(tensum_program *program, tensum_workspace *workspace, c
     if (arguments->progress != NULL) {
         running.last_poll = ts_seconds();
     }
-    if (arguments->gradients != NULL || arguments->assignments != NULL) {
+    if (program->saved) {
+        status = run_saved(&running);
+    } else if (arguments->gradients != NULL || arguments->assignments != NULL) {
         status = run_kept(&running);
     } else {
         status = run_values(&running);

@@ -257,6 +257,50 @@ done:
     return good;
 }
 
+/* The gradients once more, from the output and the winners that the run has left, in half of the cases that allow it. They
+ * take the place of the run's own. */
+static bool run_saved(case_runner *runner, unsigned modes, output_targets *targets, const tensum_run_arguments *before)
+{
+    test_case *test = runner->test;
+    tensum_run_arguments arguments = *before;
+    tensum_program_options options = TENSUM_PROGRAM_OPTIONS_INIT;
+    tensum_program *program = NULL;
+    tensum_cost cost = TENSUM_COST_INIT;
+    bool selective = tensum_semiring_selective(test->semiring) != 0;
+    unsigned needed = TENSUM_VALUE | TENSUM_GRADIENT | (selective ? TENSUM_WINNERS : 0u);
+    if ((modes & needed) != needed || (test->seed >> 3 & 1) == 0 || tensum_plan_cost(runner->plan, &cost) != TENSUM_OK ||
+        cost.steps != 1 || cost.slices != 1) {
+        return true;
+    }
+    for (int t = 0; t < test->operand_count; t++) {
+        target_close(&targets->gradients[t]);
+        if (!target_open(&targets->gradients[t], &test->gradients[t], test->gradient_dtype)) {
+            return false;
+        }
+        targets->gradient_tensors[t] = targets->gradients[t].tensor;
+        if (!test->gradient_wanted[t]) {
+            targets->gradient_tensors[t].data = NULL;
+        }
+    }
+    arguments.position_count = 0;
+    arguments.positions = NULL;
+    arguments.assignments = NULL;
+    if (test->semiring != TENSUM_LOG_SUM_EXP && (test->seed >> 4 & 1) == 0) {
+        arguments.output = NULL; /* nothing needs it */
+    }
+    options.modes = TENSUM_GRADIENT;
+    options.device = runner->machine->device;
+    options.saved = 1;
+    tensum_status status = tensum_program_create(runner->plan, test->threaded ? runner->machine->threaded : runner->machine->serial, &options, &program);
+    if (status != TENSUM_OK) {
+        return failed_call(runner, "tensum_program_create for saved results", status);
+    }
+    bool good = execute(runner, program, TENSUM_GRADIENT, targets, &arguments);
+    tensum_program_release(program);
+    runner->outcome->saved = good;
+    return good;
+}
+
 static bool run_modes(case_runner *runner, unsigned modes)
 {
     test_case *test = runner->test;
@@ -311,7 +355,7 @@ static bool run_modes(case_runner *runner, unsigned modes)
         arguments.positions = test->positions;
         arguments.assignments = outcome->assignments;
     }
-    if (!execute(runner, program, modes, &targets, &arguments)) {
+    if (!execute(runner, program, modes, &targets, &arguments) || !run_saved(runner, modes, &targets, &arguments)) {
         goto done;
     }
     if ((modes & TENSUM_VALUE) != 0 && !target_collect(&targets.output, outcome->value)) {

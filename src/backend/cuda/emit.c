@@ -340,10 +340,10 @@ tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signatu
         }
     }
     list->phase = TS_CUDA_PHASE_FILL;
-    if (fills) {
+    if (fills && !program->saved) {
         TRY(emit_fills(&emission));
     }
-    for (int32_t s = 0; s < plan->step_count; s++) {
+    for (int32_t s = 0; s < plan->step_count && !program->saved; s++) {
         const ts_step *step = &plan->steps[s];
         list->phase = step->invariant ? TS_CUDA_PHASE_ONCE : TS_CUDA_PHASE_SLICE;
         TRY(emit_forward(&emission, step));

@@ -98,7 +98,7 @@ static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t c
     bool traces = made->traces;
 
     if ((made->modes & TENSUM_GRADIENT) != 0) {
-        arena_bytes = (size_t)plan->gradient_bytes;
+        arena_bytes = made->saved ? 0 : (size_t)plan->gradient_bytes;
     } else if ((made->modes & TENSUM_DECODE) != 0) {
         arena_bytes = (size_t)plan->keep_bytes;
     }
@@ -119,7 +119,7 @@ static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t c
         made->carries_offset = place(&total, (size_t)plan->value_count);
     }
     made->output_offset = total;
-    if ((made->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0) {
+    if ((made->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0 && !made->saved) {
         made->output_offset =
             place(&total, (size_t)output_elements(plan) * tensum_dtype_bytes(plan->algebra.dtype));
     }
@@ -201,6 +201,7 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
     TRY(ts_allocate_zero(1, sizeof *made, "a CUDA program", &made));
     made->plan = plan;
     made->modes = program->modes != 0 ? program->modes : TENSUM_VALUE;
+    made->saved = program->saved;
     TRY(ts_cuda_device_open(program->device.index, &made->device));
     if (plan->slice_label_count > 64) {
         TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: %d sliced labels; at most 64 are supported",
@@ -216,7 +217,7 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
     entered = true;
     TRY(lay_out_ports(made));
     TRY(load_kernels(made));
-    made->check_host = program->check && has_domain(plan->algebra);
+    made->check_host = program->check && !program->saved && has_domain(plan->algebra);
     made->check = made->check_host && made->pair.has[TS_CUDA_KERNEL_CHECK];
     made->output_elements = output_elements(plan);
     TRY(measure(made));

@@ -42,6 +42,7 @@ typedef struct ts_cuda_program {
     ts_cuda_device *device;
     const tensum_plan *plan; /* the tensum_program holds the reference */
     unsigned modes;
+    bool saved;              /* gradients from the output and the winners of an earlier run, which are read */
     bool check;              /* elements of operands in device memory are checked against the pair's domain */
     bool check_host;         /* ... and of those in host memory */
     tensum_dtype gradient;   /* dtype of cotangents */

@@ -74,7 +74,7 @@ static tensum_status take_arguments(ts_cuda_workspace *workspace, const tensum_r
         workspace->base[p] = 0;
         ts_cuda_compact_strides(program, p, strides);
         if (tensor == NULL) {
-            if (p == ts_cuda_port_output(program) && (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0) {
+            if (p == ts_cuda_port_output(program) && !program->saved && (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0) {
                 next->where[p] = TS_CUDA_ON_DEVICE;
                 workspace->base[p] = workspace->memory + program->output_offset;
             }
@@ -233,7 +233,8 @@ static bool waits(const ts_cuda_workspace *workspace, const tensum_run_arguments
     const ts_cuda_program *program = workspace->program;
 
     for (int32_t p = ts_cuda_port_output(program); p < program->port_count; p++) {
-        if (p != ts_cuda_port_cotangent(program) && workspace->made.where[p] == TS_CUDA_ON_HOST) {
+        bool read = p == ts_cuda_port_cotangent(program) || (program->saved && p < ts_cuda_port_cotangent(program));
+        if (!read && workspace->made.where[p] == TS_CUDA_ON_HOST) {
             return true;
         }
     }
