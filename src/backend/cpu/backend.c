@@ -52,6 +52,8 @@ static const table kernels_avx512 = {
 #undef TENSUM_SEMIRING
 #endif
 
+extern const ts_cpu_shuffler ts_cpu_shuffler_generic, ts_cpu_shuffler_avx2, ts_cpu_shuffler_avx512;
+
 /* ---- instruction sets, the best first. The compiler's probe asks CPUID and, by XGETBV, the operating system. ---- */
 
 #if defined(TS_CPU_X86)
@@ -71,12 +73,13 @@ static const struct isa {
     const char *name;
     int (*usable)(void);
     const table *kernels;
+    const ts_cpu_shuffler *shuffler;
 } isas[] = {
 #if defined(TS_CPU_X86)
-    {"avx512", has_avx512, &kernels_avx512},
-    {"avx2", has_avx2, &kernels_avx2},
+    {"avx512", has_avx512, &kernels_avx512, &ts_cpu_shuffler_avx512},
+    {"avx2", has_avx2, &kernels_avx2, &ts_cpu_shuffler_avx2},
 #endif
-    {"generic", always, &kernels_generic},
+    {"generic", always, &kernels_generic, &ts_cpu_shuffler_generic},
 };
 enum { ISA_COUNT = sizeof isas / sizeof isas[0] };
 
@@ -112,6 +115,8 @@ const ts_cpu_kernel *ts_cpu_kernel_find(tensum_semiring semiring, tensum_dtype d
     }
     return (*chosen_isa()->kernels)[semiring][dtype];
 }
+
+const ts_cpu_shuffler *ts_cpu_shuffler_find(void) { return chosen_isa()->shuffler; }
 
 const char *ts_cpu_isa_name(void) { return chosen_isa()->name; }
 

@@ -4,11 +4,13 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/kernel.h"
+#include "backend/cpu/shuffle.h"
 
 extern const ts_backend ts_backend_cpu;
 
 /* ---- dispatch ---- */
 const ts_cpu_kernel *ts_cpu_kernel_find(tensum_semiring semiring, tensum_dtype dtype);
+const ts_cpu_shuffler *ts_cpu_shuffler_find(void);
 const char *ts_cpu_isa_name(void);
 
 /* ---- offsets of a class of modes ---- */
@@ -48,6 +50,8 @@ tensum_status ts_cpu_reduce_adjoint(const ts_reduce_adjoint_spec *spec, const vo
                                     const void *winners, const void *g, void *d, const ts_run *run);
 tensum_status ts_cpu_fill(const ts_mode *modes, int32_t count, size_t element_bytes, const void *value, void *c,
                           const ts_run *run);
+/* shuffle.c: c <- a by whole cache lines; false where the modes do not allow it, and then nothing is written. */
+bool ts_cpu_shuffle_move(const ts_mode *modes, int32_t count, size_t element_bytes, const void *a, void *c, ts_pool *pool);
 /* c <- a element by element, bits kept. */
 void ts_cpu_move(const ts_mode *modes, int32_t count, size_t element_bytes, const void *a, void *c, ts_pool *pool);
 

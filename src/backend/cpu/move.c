@@ -197,6 +197,9 @@ void ts_cpu_move(const ts_mode *modes, int32_t count, size_t element_bytes, cons
             rest[rest_count++] = modes[i];
         }
     }
+    if (ts_cpu_shuffle_move(rest, rest_count, element_bytes, a, c, pool)) {
+        return;
+    }
     rest_count = fill_side(&m, 0, true, rest, rest_count);
     rest_count = fill_side(&m, 1, false, rest, rest_count);
     /* What is left are loops, the result's smallest strides innermost. */
