@@ -683,7 +683,7 @@ typedef struct tensum_device_counters {
     uint64_t download_bytes; /**< of them */
     uint64_t launches;       /**< kernels, but for those inside a graph */
     uint64_t graph_launches; /**< graphs */
-    uint64_t module_loads;   /**< at most one per semiring, and one */
+    uint64_t module_loads;   /**< at most one per semiring (and dtype, if compiled by this process), and one */
     uint64_t allocations;    /**< blocks of device memory taken by this library */
     uint64_t releases;       /**< and given back */
     uint64_t held_bytes;     /**< device memory held now */
@@ -696,10 +696,11 @@ typedef struct tensum_device_counters {
     uint64_t retired_in_flight;      /**< blocks in the queue now */
     uint64_t retired_in_flight_peak; /**< most blocks ever in the queue */
     uint64_t retired_bytes;          /**< bytes in the queue now */
+    uint64_t module_compilations;    /**< modules compiled by this process, because the build had no nvcc */
 } tensum_device_counters;
 /** Initializer of tensum_device_counters. */
 #define TENSUM_DEVICE_COUNTERS_INIT \
-    {sizeof(tensum_device_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    {sizeof(tensum_device_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 /** Counters of a device; all 0 for devices that share the host's memory. NO_DEVICE if there is none. Thread-safe. */
 TENSUM_API tensum_status tensum_device_stats(tensum_device device, tensum_device_counters *counters);

@@ -111,6 +111,7 @@ struct function_handle {
     size_t shared_allowed = 48 * 1024;
 };
 struct module_handle {
+    std::string prefix; /* of its functions' names; "": it has all */
     std::map<std::string, std::unique_ptr<function_handle>> functions;
 };
 
@@ -965,11 +966,16 @@ EXPORT int cuModuleLoadData(void **result, const void *image)
 {
     ENTER("cuModuleLoadData");
     NEED_CONTEXT();
-    if (image == nullptr) {
+    const char *text = static_cast<const char *>(image);
+    if (text == nullptr || (strncmp(text, "simulated", 9) != 0 && memcmp(text, "\177ELF", 4) != 0)) {
         return INVALID_IMAGE;
     }
     counters.module_loads++;
-    *result = new module_handle(); /* for the life of the process */
+    module_handle *made = new module_handle(); /* for the life of the process */
+    if (strncmp(text, "simulated ", 10) == 0) { /* by the stand-in for NVRTC: "simulated max_plus_f32 sm_90" */
+        made->prefix = "ts_" + std::string(text + 10, strcspn(text + 10, " ")) + "_";
+    }
+    *result = made;
     return SUCCESS;
 }
 EXPORT int cuModuleGetFunction(void **result, void *handle, const char *name)
@@ -978,7 +984,7 @@ EXPORT int cuModuleGetFunction(void **result, void *handle, const char *name)
     NEED_CONTEXT();
     module_handle *m = static_cast<module_handle *>(handle);
     const ts_sim_kernel *kernel = find_kernel(name);
-    if (kernel == nullptr) {
+    if (kernel == nullptr || strncmp(name, m->prefix.c_str(), m->prefix.size()) != 0) {
         return NOT_FOUND;
     }
     std::unique_ptr<function_handle> &f = m->functions[name];

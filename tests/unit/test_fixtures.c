@@ -1,4 +1,5 @@
-/* Tropical matrix products of a Julia reference: values bit for bit and first winners, read from JSON. */
+/* Tropical matrix products of a Julia reference: values bit for bit and first winners, read from JSON. The devices are
+ * reference and cpu, or those that TENSUM_TEST_DEVICES names ("cuda:0,cpu"). */
 #include <dirent.h>
 #include <jansson.h>
 
@@ -16,6 +17,10 @@ static const fixture_kind kinds[] = {
     {"andor_bool", TENSUM_OR_AND, TENSUM_BOOL},    {"counting_f32", TENSUM_MAX_PLUS_COUNT, TENSUM_VC64},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+enum { MOST_DEVICES = 8 };
+static tensum_device devices[MOST_DEVICES] = {{TENSUM_REFERENCE, 0}, {TENSUM_CPU, 0}};
+static int device_count = 2;
 
 /* All numbers below a JSON array, in order; returns how many there are (at most `room` are written). */
 static size_t flatten(const json_t *node, double *values, size_t room)
@@ -79,7 +84,7 @@ static void check_file(const fixture_kind *kind, const char *path)
     if (selective) {
         assert_int_equal(flatten(argmax, winners, (size_t)(batch * m * n)), batch * m * n);
     }
-    FOR_EACH_DEVICE (device) {
+    for (int d = 0; d < device_count; d++) {
         size_t bytes = tensum_dtype_bytes(kind->dtype);
         unsigned char *got = malloc((size_t)(batch * m * n) * bytes);
         int32_t *got_winners = malloc((size_t)(batch * m * n) * sizeof(int32_t));
@@ -87,7 +92,7 @@ static void check_file(const fixture_kind *kind, const char *path)
         const tensum_tensor out = TENSOR(kind->dtype, got, batch, m, n), w = TENSOR(TENSUM_I32, got_winners, batch, m, n);
         contraction job = {.expression = "zij,zjk->zik", .semiring = kind->semiring, .dtype = kind->dtype, .operands = inputs, .operand_count = 2, .output = &out,
                            .winners = selective ? &w : NULL};
-        RUN(&job, device);
+        RUN(&job, devices[d]);
         for (int64_t i = 0; i < batch * m * n; i++) {
             if (memcmp(got + (size_t)i * bytes, expected + (size_t)i * bytes, bytes) != 0) {
                 fail_msg("%s: value %" PRId64 " differs", path, i);
@@ -159,8 +164,33 @@ static void all_public_fixtures(void **state)
     assert_true(files >= 62);
 }
 
+/* The devices that the environment names. */
+static void choose_devices(void)
+{
+    const char *names = getenv("TENSUM_TEST_DEVICES");
+    char copy[256], *rest = NULL;
+
+    if (names == NULL || names[0] == '\0') {
+        return;
+    }
+    device_count = 0;
+    snprintf(copy, sizeof copy, "%s", names);
+    for (char *name = strtok_r(copy, ",", &rest); name != NULL && device_count < MOST_DEVICES; name = strtok_r(NULL, ",", &rest)) {
+        tensum_device *device = &devices[device_count++];
+        if (tensum_device_parse(name, device) != TENSUM_OK) {
+            printf("TENSUM_TEST_DEVICES: %s\n", tensum_last_error());
+            exit(2);
+        }
+        if (device->index >= tensum_device_count(device->kind)) {
+            printf("skipped: there is no device %s here\n", name);
+            exit(77);
+        }
+    }
+}
+
 int main(void)
 {
+    choose_devices();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_copies),
         cmocka_unit_test(all_public_fixtures),

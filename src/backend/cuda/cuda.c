@@ -2,10 +2,22 @@
 
 #include <stdio.h>
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/nvrtc.h"
 #include "backend/cuda/program.h"
 
 static int32_t device_count(void) { return ts_cuda_device_count(); }
+
+/* Where the kernels come from, for people. */
+static const char *kernels(void)
+{
+    size_t source_count = 0;
+
+    if (ts_cuda_image(TS_CUDA_COMMON) != NULL) {
+        return "";
+    }
+    (void)ts_cuda_sources(&source_count);
+    return source_count > 0 ? ", kernels by NVRTC when needed" : ", no kernels in this build";
+}
 
 static tensum_status device_query(int32_t index, tensum_device_info *info)
 {
@@ -26,7 +38,7 @@ static tensum_status device_query(int32_t index, tensum_device_info *info)
     (void)snprintf(info->detail, sizeof info->detail, "sm_%d, %u KiB of shared memory per block, %s memory%s",
                    device->capability, (unsigned)(device->shared_limit / 1024),
                    device->stream_ordered ? "stream-ordered" : "plain",
-                   ts_cuda_image(TS_CUDA_COMMON) == NULL ? ", no kernels in this build" : "");
+                   kernels());
     info->memory_total = total;
     info->memory_free = available;
     info->units = device->units;

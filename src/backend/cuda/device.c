@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "backend/cuda/device.h"
 
+#include "backend/cuda/nvrtc.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -227,25 +229,61 @@ static void kernel_name(int module, tensum_dtype dtype, ts_cuda_kernel kernel, c
     }
 }
 
-static tensum_status load_module(ts_cuda_device *device, int module)
+/* Answers of cuModuleLoadData that another image may not get: of another architecture, or newer than the driver. */
+static bool is_wrong_image(int result)
+{
+    return result == TS_CU_INVALID_IMAGE || result == TS_CU_NO_BINARY || result == TS_CU_INVALID_PTX ||
+           result == TS_CU_UNSUPPORTED_PTX_VERSION;
+}
+
+/* A module compiled on this machine, now or before. */
+static tensum_status load_compiled(ts_cuda_device *device, int module, tensum_dtype dtype, ts_cu_module *handle)
 {
     tensum_status status = TENSUM_OK;
-    const void *image = ts_cuda_image(module);
-    const char *name = module == TS_CUDA_COMMON ? "common" : tensum_semiring_name((tensum_semiring)module);
+    void *image = NULL;
+    bool kept = false;
+    int result;
+
+    TRY(ts_cuda_compile(device, module, dtype, false, &image, &kept));
+    result = device->driver->module_load(handle, image);
+    if (kept && is_wrong_image(result)) { /* whatever is in that file: make it anew */
+        ts_free(image);
+        image = NULL;
+        TRY(ts_cuda_compile(device, module, dtype, true, &image, &kept));
+        result = device->driver->module_load(handle, image);
+    }
+    if (is_wrong_image(result)) {
+        TRY(ts_fail_prefix(ts_cuda_result(device, result, "cuModuleLoadData"),
+                           "NVRTC may be newer than the driver (CUDA %d.%d)", device->driver->version / 1000,
+                           device->driver->version % 1000 / 10));
+    }
+    TRY(ts_cuda_result(device, result, "cuModuleLoadData"));
+done:
+    ts_free(image);
+    return status;
+}
+
+static tensum_status load_module(ts_cuda_device *device, int module, tensum_dtype dtype)
+{
+    tensum_status status = TENSUM_OK;
+    const char *wanted = getenv("TENSUM_KERNELS");
+    const void *image = wanted != NULL && strcmp(wanted, "runtime") == 0 ? NULL : ts_cuda_image(module);
+    ts_cu_module *handles = device->modules[module].handles;
     ts_cu_module handle = NULL;
     int result;
 
-    if (image == NULL) {
-        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda:%d: this build has no kernels for %s: nvcc was not there",
-                       (int)device->ordinal, name);
+    if (image != NULL) {
+        result = device->driver->module_load(&handle, image);
+        if (!is_wrong_image(result)) {
+            TRY(ts_cuda_result(device, result, "cuModuleLoadData"));
+            for (int d = 0; d < TENSUM_DTYPE_COUNT; d++) {
+                handles[d] = handle;
+            }
+        }
     }
-    result = device->driver->module_load(&handle, image);
-    if (result == TS_CU_NO_BINARY) {
-        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda:%d: the kernels of this build do not run on %s (sm_%d)",
-                       (int)device->ordinal, device->name, device->capability);
+    if (handle == NULL) {
+        TRY(load_compiled(device, module, dtype, &handles[dtype]));
     }
-    TRY(ts_cuda_result(device, result, "cuModuleLoadData"));
-    device->modules[module].handle = handle;
     TS_CUDA_COUNT(device, module_loads, 1);
 done:
     return status;
@@ -256,17 +294,19 @@ tensum_status ts_cuda_find_kernel(ts_cuda_device *device, int module, tensum_dty
 {
     tensum_status status = TENSUM_OK;
     ts_cuda_function *entry = &device->modules[module].functions[dtype][kernel];
+    /* The common module has its dtypes in one, wherever it comes from. */
+    tensum_dtype part = module == TS_CUDA_COMMON ? (tensum_dtype)0 : dtype;
     char name[96];
 
     (void)pthread_mutex_lock(&device->mutex);
-    if (device->modules[module].handle == NULL) {
-        TRY(load_module(device, module));
+    if (device->modules[module].handles[part] == NULL) {
+        TRY(load_module(device, module, part));
     }
     if (!entry->looked_up) {
         ts_cu_function found = NULL;
         int result;
         kernel_name(module, dtype, kernel, name, sizeof name);
-        result = device->driver->module_function(&found, device->modules[module].handle, name);
+        result = device->driver->module_function(&found, device->modules[module].handles[part], name);
         if (result != TS_CU_NOT_FOUND) {
             TRY(ts_cuda_result(device, result, "cuModuleGetFunction"));
             entry->function = found;

@@ -51,7 +51,8 @@ typedef struct ts_cuda_function {
 } ts_cuda_function;
 
 typedef struct ts_cuda_module {
-    ts_cu_module handle; /* NULL until first used */
+    /* NULL until first used. What the build made has all dtypes in one; what is compiled at run time, one each. */
+    ts_cu_module handles[TENSUM_DTYPE_COUNT];
     ts_cuda_function functions[TENSUM_DTYPE_COUNT][TS_CUDA_KERNEL_COUNT];
 } ts_cuda_module;
 
@@ -59,7 +60,7 @@ typedef struct ts_cuda_module {
     X(uploads) X(upload_bytes) X(downloads) X(download_bytes) X(launches) X(graph_launches)              \
     X(module_loads) X(allocations) X(releases) X(held_bytes) X(synchronisations) X(retired_deferred)     \
     X(retired_released) X(retired_waits) X(retired_barriers) X(retired_leaked) X(retired_in_flight)      \
-    X(retired_in_flight_peak) X(retired_bytes)
+    X(retired_in_flight_peak) X(retired_bytes) X(module_compilations)
 
 typedef struct ts_cuda_counters {
 #define TS_CUDA_COUNTER(name) atomic_uint_fast64_t name;
