@@ -7,95 +7,29 @@
  * go through a small buffer where the result is written past the caches. */
 #include "backend/cpu/cpu.h"
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
-
 #define LEAST_ELEMENTS 4096              /* planning takes about a microsecond */
-#define STREAM_BYTES ((int64_t)8 << 20)  /* results that no cache is going to keep */
 #define SIDE_BYTES 512                   /* of a tile, contiguous in the result */
 #define OTHER_BYTES 256                  /* of a tile, contiguous in the operand */
-#define TILE_BYTES (32 << 10)
 #define TASK_BYTES ((int64_t)1 << 20)
 
-/* One bit of a mode's index. Strides in bytes. */
-typedef struct place {
-    int32_t mode, bit;
-    int64_t a, c, buffer;
-    bool in_a, in_c, beside; /* a position in the operand's lines, in the result's; in the contiguous side of a tile */
-} place;
-
 typedef struct shuffle_job {
-    ts_cpu_shuffle shuffle;
-    ts_cpu_shuffle_lines *lines;
+    ts_cpu_tile tile;
+    ts_cpu_rows rows;
+    bool streams;
     const char *a;
     char *c;
     ts_mode loops[64]; /* strides in bytes */
     int32_t loop_count;
     int64_t tiles, tiles_per_task;
-    int64_t tile_lines, sources[TILE_BYTES / TS_SHUFFLE_BYTES], targets[TILE_BYTES / TS_SHUFFLE_BYTES];
-    bool streams;
-    int64_t line_sources[TILE_BYTES / TS_SHUFFLE_BYTES]; /* of all lines, in the order they are read */
-    int64_t rows, row_bytes, row_targets[TILE_BYTES / TS_SHUFFLE_BYTES];
 } shuffle_job;
 
-/* A line of the result, aligned to it. */
-static void put_line(char *to, const char *from)
-{
-#if defined(__x86_64__)
-    for (int j = 0; j < TS_SHUFFLE_BYTES; j += 16) {
-        _mm_stream_si128((__m128i *)(void *)(to + j), _mm_loadu_si128((const __m128i *)(const void *)(from + j)));
-    }
-#else
-    memcpy(to, from, TS_SHUFFLE_BYTES);
-#endif
-}
-
 static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
-
-/* Write one tile's rows past the caches, which saves reading their lines first, and meanwhile fetch the lines of the next
- * tile, at `next`: stores and loads are in flight together. Only whole lines are written so, since ordinary stores to
- * the rest of a line would wait for it: where the result's rows go on in the next tile (`after`), the bytes of the last
- * line are kept in front of the buffer's rows, where they were put by the tile before (`before`). */
-static void stream_rows(const shuffle_job *job, char *to, char *buffer, const char *next, bool before, bool after)
-{
-    const int64_t bytes = job->row_bytes;
-    int64_t line = 0;
-    for (int64_t r = 0; r < job->rows; r++) {
-        char *row = to + job->row_targets[r], *from = buffer + r * (bytes + TS_SHUFFLE_BYTES);
-        const int64_t behind = (int64_t)((uintptr_t)row & (TS_SHUFFLE_BYTES - 1));
-        int64_t i = -behind;
-        if (!before && behind > 0) {
-            i = ts_min64(bytes, TS_SHUFFLE_BYTES - behind);
-            memcpy(row, from, (size_t)i);
-        }
-        for (int64_t j = 0; j < bytes; j += TS_SHUFFLE_BYTES) {
-            __builtin_prefetch(next + job->line_sources[line++]);
-            if (i + TS_SHUFFLE_BYTES <= bytes) {
-                put_line(row + i, from + i);
-                i += TS_SHUFFLE_BYTES;
-            }
-        }
-        if (after) {
-            memcpy(from - TS_SHUFFLE_BYTES, from + bytes - TS_SHUFFLE_BYTES, TS_SHUFFLE_BYTES);
-        } else {
-            memcpy(row + i, from + i, (size_t)(bytes - i));
-        }
-    }
-}
-
-static void finish_streams(void)
-{
-#if defined(__x86_64__)
-    _mm_sfence();
-#endif
-}
 
 static void shuffle_task(void *argument, int64_t index, int32_t worker)
 {
     const shuffle_job *job = argument;
     const int64_t first = index * job->tiles_per_task, end = ts_min64(first + job->tiles_per_task, job->tiles);
-    char room[TILE_BYTES + TILE_BYTES / 2] __attribute__((aligned(64))), *buffer = room + TS_SHUFFLE_BYTES;
+    char room[TS_ROWS_BYTES + TS_SHUFFLE_BYTES] __attribute__((aligned(64))), *buffer = room + TS_SHUFFLE_BYTES;
     bool before = false;
     int64_t position[64], a = 0, c = 0, rest = first;
     (void)worker;
@@ -118,16 +52,16 @@ static void shuffle_task(void *argument, int64_t index, int32_t worker)
             position[i] = 0;
         }
         char *to = job->streams ? buffer : job->c + c_now;
-        job->lines(&job->shuffle, job->a + a_now, to, job->sources, job->targets, job->tile_lines,
-                   job->streams ? NULL : job->a + a);
+        job->tile.lines(&job->tile.shuffle, job->a + a_now, to, job->tile.sources, job->tile.targets, job->tile.count,
+                        job->streams ? NULL : job->a + a);
         if (job->streams) {
-            const bool after = c - c_now == job->row_bytes && tile + 1 < end;
-            stream_rows(job, job->c + c_now, buffer, job->a + a, before, after);
+            const bool after = c - c_now == job->rows.bytes && tile + 1 < end;
+            ts_cpu_rows_write(&job->rows, job->c + c_now, buffer, job->a + a, before, after);
             before = after;
         }
     }
     if (job->streams) {
-        finish_streams();
+        ts_cpu_rows_finish();
     }
 }
 
@@ -206,149 +140,51 @@ static void extend(const ts_mode *modes, int32_t count, bool of_c, const int32_t
     }
 }
 
-/* Which place in the operand's line each place in the result's line comes from, after all exchanges. */
-static void plan_stages(shuffle_job *job, place *const a_line[], place *const c_line[], int32_t width, size_t element)
+/* The plan for modes whose extents fit; side: bits of each mode in the tile, on the operand's and the result's side. */
+static bool plan(shuffle_job *job, const ts_mode *modes, int32_t count, size_t element, int64_t threads,
+                 int32_t orders[2][64], int32_t side[2][64])
 {
-    place *now[6], *leaving[TS_SHUFFLE_STAGES];
-    int32_t stages = 0;
-    memcpy(now, a_line, (size_t)width * sizeof *now);
-    for (int32_t p = 0; p < width; p++) {
-        if (!a_line[p]->in_c) {
-            leaving[stages++] = a_line[p];
-        }
-    }
-    job->shuffle.stages = stages;
-    int32_t arriving = 0, lanes = 1 << width, at[TS_SHUFFLE_STAGES];
-    place *coming[TS_SHUFFLE_STAGES];
-    for (int32_t p = 0; p < width; p++) {
-        if (!c_line[p]->in_a) {
-            coming[arriving++] = c_line[p];
-        }
-    }
-    for (int32_t t = 0; t < stages; t++) {
-        for (int32_t p = 0; p < width; p++) {
-            if (now[p] == leaving[t]) {
-                at[t] = p;
-                now[p] = coming[t];
-            }
-        }
-    }
-    for (int32_t r = 0; r < 1 << stages; r++) {
-        job->shuffle.source[r] = job->shuffle.target[r] = 0;
-        for (int32_t t = 0; t < stages; t++) {
-            if ((r >> t & 1) != 0) {
-                job->shuffle.source[r] += coming[t]->a;
-                job->shuffle.target[r] += job->streams ? leaving[t]->buffer : leaving[t]->c;
-            }
-        }
-    }
-    for (int32_t t = 0; t < (stages > 0 ? stages : 1); t++) {
-        for (int32_t l = 0; l < lanes; l++) {
-            int32_t from = l;
-            if (t + 1 >= stages) { /* the last one puts the places in order, too */
-                from = 0;
-                for (int32_t q = 0; q < width; q++) {
-                    for (int32_t p = 0; p < width; p++) {
-                        from |= now[p] == c_line[q] ? (l >> q & 1) << p : 0;
-                    }
-                }
-            }
-            int32_t low = from, high = from;
-            if (stages > 0) {
-                const int32_t bit = 1 << at[t];
-                low = (from & bit) == 0 ? from : lanes + (from ^ bit);
-                high = (from & bit) == 0 ? (from | bit) : lanes + from;
-            }
-            if (element == 4) {
-                job->shuffle.low[t].narrow[l] = low;
-                job->shuffle.high[t].narrow[l] = high;
-            } else {
-                job->shuffle.low[t].wide[l] = low;
-                job->shuffle.high[t].wide[l] = high;
-            }
-        }
-    }
-}
-
-/* Offsets over some places of a tile. */
-static int64_t put_offsets(place *const list[], int32_t count, bool buffer, bool of_c, int64_t *offsets)
-{
-    for (int64_t i = 0; i < (int64_t)1 << count; i++) {
-        offsets[i] = 0;
-        for (int32_t b = 0; b < count; b++) {
-            offsets[i] += (i >> b & 1) == 0 ? 0 : buffer ? list[b]->buffer : of_c ? list[b]->c : list[b]->a;
-        }
-    }
-    return (int64_t)1 << count;
-}
-
-/* The plan for modes whose extents fit; bits: of each mode in the operand's lines, the result's, the tile's two sides. */
-static void plan(shuffle_job *job, const ts_mode *modes, int32_t count, size_t element, int64_t threads, const int32_t *const orders[2],
-                 const int32_t *const line[2], const int32_t *const side[2])
-{
-    place places[32], *list[32], *lines[2][6];
-    int32_t place_count = 0, width = 0, used = 0;
-    int64_t row_bytes = (int64_t)element, row = 0;
+    ts_cpu_place places[32];
+    int64_t row_targets[32], row_bytes = (int64_t)element;
+    int32_t place_count = 0, rows = 0;
     for (int s = 1; s >= 0; s--) { /* the result's side first */
         for (int32_t i = 0; i < count; i++) {
             const int32_t m = orders[s][i];
             for (int32_t b = s == 1 ? 0 : side[1][m]; b < side[s][m]; b++) {
-                place *p = &places[place_count++];
-                p->mode = m;
-                p->bit = b;
-                p->a = modes[m].a * ((int64_t)element << b);
-                p->c = modes[m].c * ((int64_t)element << b);
-                p->in_a = b < line[0][m];
-                p->in_c = b < line[1][m];
-                p->beside = s == 1;
+                ts_cpu_place *p = &places[place_count++];
+                p->from = modes[m].a * ((int64_t)element << b);
+                p->to = modes[m].c * ((int64_t)element << b);
                 if (s == 1) {
-                    p->buffer = p->c;
                     row_bytes *= 2;
                 } else {
-                    p->buffer = (row_bytes + TS_SHUFFLE_BYTES) << row++;
+                    row_targets[rows] = p->to;
+                    p->to = job->streams ? (row_bytes + TS_SHUFFLE_BYTES) << rows : p->to;
+                    rows++;
                 }
             }
         }
     }
-    job->row_bytes = row_bytes;
-    for (int s = 0; s < 2; s++) {
-        width = 0;
-        for (int32_t i = 0; i < count; i++) {
-            for (int32_t b = 0; b < line[s][orders[s][i]]; b++) {
-                for (int32_t p = 0; p < place_count; p++) {
-                    if (places[p].mode == orders[s][i] && places[p].bit == b) {
-                        lines[s][width++] = &places[p];
-                    }
-                }
-            }
+    /* The operand's side varies fastest. */
+    ts_cpu_place ordered[32];
+    for (int32_t i = 0; i < place_count; i++) {
+        ordered[i] = places[(i + place_count - rows) % place_count];
+    }
+    if (!ts_cpu_tile_plan(ordered, place_count, element, &job->tile)) {
+        return false;
+    }
+    const int64_t lines_each = (int64_t)1 << job->tile.shuffle.stages;
+    job->rows.rows = (int64_t)1 << rows;
+    job->rows.bytes = row_bytes;
+    for (int64_t r = 0; r < job->rows.rows; r++) {
+        job->rows.targets[r] = 0;
+        for (int32_t b = 0; b < rows; b++) {
+            job->rows.targets[r] += (r >> b & 1) != 0 ? row_targets[b] : 0;
         }
     }
-    plan_stages(job, lines[0], lines[1], width, element);
-    for (int32_t p = place_count - 1; p >= 0; p--) { /* places beside lines, the operand's side fastest */
-        if (!places[p].in_a && !places[p].in_c && !places[p].beside) {
-            list[used++] = &places[p];
-        }
+    job->rows.fetch_count = job->tile.count * lines_each;
+    for (int64_t i = 0; i < job->rows.fetch_count; i++) {
+        job->rows.fetches[i] = job->tile.sources[i / lines_each] + job->tile.shuffle.source[i % lines_each];
     }
-    for (int32_t p = 0; p < place_count; p++) {
-        if (!places[p].in_a && !places[p].in_c && places[p].beside) {
-            list[used++] = &places[p];
-        }
-    }
-    job->tile_lines = put_offsets(list, used, false, false, job->sources);
-    put_offsets(list, used, job->streams, true, job->targets);
-    const int32_t lines_each = 1 << job->shuffle.stages;
-    for (int64_t i = 0; i < job->tile_lines; i++) {
-        for (int32_t r = 0; r < lines_each; r++) {
-            job->line_sources[i * lines_each + r] = job->sources[i] + job->shuffle.source[r];
-        }
-    }
-    used = 0;
-    for (int32_t p = 0; p < place_count; p++) {
-        if (!places[p].beside) {
-            list[used++] = &places[p];
-        }
-    }
-    job->rows = put_offsets(list, used, false, true, job->row_targets);
     /* What is left are loops, the result's largest strides outermost. */
     job->loop_count = 0;
     job->tiles = 1;
@@ -362,8 +198,9 @@ static void plan(shuffle_job *job, const ts_mode *modes, int32_t count, size_t e
             job->tiles *= loop.extent;
         }
     }
-    const int64_t tile_bytes = row_bytes << row, share = job->tiles / (4 * threads);
+    const int64_t tile_bytes = row_bytes << rows, share = job->tiles / (4 * threads);
     job->tiles_per_task = ts_max64(1, ts_min64(share, TASK_BYTES / tile_bytes));
+    return true;
 }
 
 bool ts_cpu_shuffle_move(const ts_mode *given, int32_t count, size_t element, const void *a, void *c, ts_pool *pool)
@@ -391,33 +228,33 @@ bool ts_cpu_shuffle_move(const ts_mode *given, int32_t count, size_t element, co
             return false;
         }
     }
-    const char *from = a;
-    char *to = c;
-    for (int32_t m = 0; m < count; m++) { /* rests of modes go the slow way */
-        const int64_t rest = modes[m].extent % multiple[m], kept = modes[m].extent - rest;
-        if (rest > 0) {
-            ts_mode part[64];
-            memcpy(part, modes, (size_t)count * sizeof *part);
-            part[m].extent = rest;
-            ts_cpu_move(part, count, element, from + kept * modes[m].a * (int64_t)element,
-                        to + kept * modes[m].c * (int64_t)element, pool);
-            modes[m].extent = kept;
-        }
-    }
     shuffle_job job;
-    job.lines = element == 4 ? shuffler->lines4 : shuffler->lines8;
+    int64_t rests[64];
+    for (int32_t m = 0; m < count; m++) {
+        rests[m] = modes[m].extent % multiple[m];
+        modes[m].extent -= rests[m];
+    }
     job.a = a;
     job.c = c;
-    job.streams = elements * (int64_t)element >= STREAM_BYTES;
+    job.streams = ts_cpu_rows_pay(elements * (int64_t)element);
     for (int s = 0; s < 2; s++) {
         memcpy(side[s], line[s], (size_t)count * sizeof *side[s]);
         extend(modes, count, s == 1, orders[s], __builtin_ctz((unsigned)most[s] / (unsigned)element), side[s]);
     }
-    for (int32_t m = 0; m < count; m++) { /* lines of the operand reach into the tile in any case */
-        side[0][m] = side[0][m] > line[0][m] ? side[0][m] : line[0][m];
+    if (!plan(&job, modes, count, element, ts_pool_threads(pool), orders, side)) {
+        return false;
     }
-    const int32_t *const o[2] = {orders[0], orders[1]}, *const l[2] = {line[0], line[1]}, *const t[2] = {side[0], side[1]};
-    plan(&job, modes, count, element, ts_pool_threads(pool), o, l, t);
     ts_pool_run(pool, (job.tiles + job.tiles_per_task - 1) / job.tiles_per_task, shuffle_task, &job);
+    for (int32_t m = 0; m < count; m++) { /* what was cut off goes the slow way: modes before m in full, after m cut */
+        if (rests[m] > 0) {
+            ts_mode part[64];
+            const int64_t at = modes[m].extent;
+            memcpy(part, modes, (size_t)count * sizeof *part);
+            part[m].extent = rests[m];
+            ts_cpu_move(part, count, element, (const char *)a + at * modes[m].a * (int64_t)element,
+                        (char *)c + at * modes[m].c * (int64_t)element, pool);
+            modes[m].extent += rests[m];
+        }
+    }
     return true;
 }
