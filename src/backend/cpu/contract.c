@@ -520,6 +520,9 @@ tensum_status ts_cpu_contract(const ts_contract_spec *spec, const void *a, const
     if (kernel == NULL) {
         return ts_pair_check(spec->algebra.semiring, spec->algebra.dtype);
     }
+    if (ts_cpu_contract_tiny(spec, kernel, a, b, c, run->pool)) {
+        return TENSUM_OK;
+    }
     if (ts_cpu_is_direct(spec)) {
         ts_cpu_contract_direct(spec, kernel, a, b, c, winners, run->pool);
         return TENSUM_OK;

@@ -37,6 +37,9 @@ tensum_status ts_cpu_contract(const ts_contract_spec *spec, const void *a, const
 bool ts_cpu_is_direct(const ts_contract_spec *spec);
 void ts_cpu_contract_direct(const ts_contract_spec *spec, const ts_cpu_kernel *kernel, const void *a, const void *b,
                             void *c, void *winners, ts_pool *pool);
+/* tiny.c: a huge operand against a tiny one; false where that way is not open, and then nothing is written. */
+bool ts_cpu_contract_tiny(const ts_contract_spec *spec, const ts_cpu_kernel *kernel, const void *a, const void *b, void *c,
+                          ts_pool *pool);
 size_t ts_cpu_prepared_bytes(const ts_contract_spec *spec);
 ts_prepared *ts_cpu_prepare(const ts_contract_spec *spec, void *memory);
 

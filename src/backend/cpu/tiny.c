@@ -1,0 +1,425 @@
+/* A huge operand against a tiny one, at the speed of memory.
+ *
+ * Extents are split into bits (tensors of tensor networks have nothing else). A tile holds all of the tiny operand's own
+ * modes and of the sum, and as many bits of the other modes as make whole cache lines of the huge operand and of the
+ * result, however they are laid out. It is gathered by lines into [batch][sum][right], multiplied there by the direct
+ * kernel into [batch][left][right], and put into the result by lines, past the caches where that pays; where `right` is
+ * contiguous in memory the kernel reads or writes there. */
+#include "backend/cpu/cpu.h"
+
+#define LEAST_BYTES ((int64_t)512 << 10)
+#define TILE_BYTES (TS_TILE_BYTES / 2)
+#define RUN_BYTES 512 /* contiguous in the result and the operand, where they allow it */
+#define TASK_BYTES ((int64_t)512 << 10)
+#define MOST_BITS 30
+#define MOST_TINY 512 /* elements of the tiny operand per batch item; beyond that packed panels are faster */
+
+typedef enum kind { BATCH, LEFT, RIGHT, SUM } kind;
+
+/* One mode; strides in bytes. Bits [0, taken) belong to the tile; left and sum are taken whole. */
+typedef struct tiny_mode {
+    kind kind;
+    int64_t extent, huge, tiny, c;
+    int32_t bits, taken;
+    int64_t packed, result; /* strides in the packed operand and the packed result */
+} tiny_mode;
+
+typedef struct tiny_job {
+    const ts_cpu_kernel *kernel;
+    const char *huge, *tiny;
+    char *c;
+    tiny_mode modes[64];
+    int32_t count;
+    int64_t element;
+    int64_t totals[4]; /* positions of a tile by kind */
+    bool loads, stores, streams;
+    ts_cpu_tile load, store;
+    ts_cpu_rows rows;
+    ts_cpu_direct direct;
+    int64_t batch[3][TS_DIRECT_COLUMNS], left[2][TS_DIRECT_COLUMNS], right[TS_DIRECT_COLUMNS], sum[2][TS_DIRECT_DEPTH];
+    ts_mode loops[64]; /* a: the huge operand, b: the tiny one; strides in bytes */
+    int32_t loop_count;
+    int64_t tiles, tiles_per_task;
+} tiny_job;
+
+static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
+
+static void tiny_task(void *argument, int64_t index, int32_t worker)
+{
+    const tiny_job *job = argument;
+    const int64_t first = index * job->tiles_per_task, end = ts_min64(first + job->tiles_per_task, job->tiles);
+    char packed[TILE_BYTES] __attribute__((aligned(64))), result[TILE_BYTES] __attribute__((aligned(64)));
+    char room[2 * TILE_BYTES + TS_SHUFFLE_BYTES] __attribute__((aligned(64))), *buffer = room + TS_SHUFFLE_BYTES;
+    ts_cpu_direct direct = job->direct;
+    bool before = false;
+    int64_t position[64], a = 0, b = 0, c = 0, rest = first;
+    (void)worker;
+    for (int32_t i = job->loop_count - 1; i >= 0; i--) {
+        position[i] = rest % job->loops[i].extent;
+        rest /= job->loops[i].extent;
+        a += position[i] * job->loops[i].a;
+        b += position[i] * job->loops[i].b;
+        c += position[i] * job->loops[i].c;
+    }
+    for (int64_t tile = first; tile < end; tile++) {
+        const int64_t a_now = a, b_now = b, c_now = c;
+        for (int32_t i = job->loop_count - 1; i >= 0; i--) {
+            a += job->loops[i].a;
+            b += job->loops[i].b;
+            c += job->loops[i].c;
+            if (++position[i] < job->loops[i].extent) {
+                break;
+            }
+            a -= position[i] * job->loops[i].a;
+            b -= position[i] * job->loops[i].b;
+            c -= position[i] * job->loops[i].c;
+            position[i] = 0;
+        }
+        char *to = job->streams ? buffer : job->c + c_now;
+        direct.a = job->tiny + b_now;
+        direct.b = job->loads ? packed : job->huge + a_now;
+        direct.c = job->stores ? result : to;
+        if (job->loads) {
+            job->load.lines(&job->load.shuffle, job->huge + a_now, packed, job->load.sources, job->load.targets,
+                            job->load.count, job->streams ? NULL : job->huge + a);
+        }
+        job->kernel->direct(&direct);
+        if (job->stores) {
+            job->store.lines(&job->store.shuffle, result, to, job->store.sources, job->store.targets, job->store.count, NULL);
+        }
+        if (job->streams) {
+            const bool after = c - c_now == job->rows.bytes && tile + 1 < end;
+            ts_cpu_rows_write(&job->rows, job->c + c_now, buffer, job->huge + a, before, after);
+            before = after;
+        }
+    }
+    if (job->streams) {
+        ts_cpu_rows_finish();
+    }
+}
+
+/* ---- choosing the tile ---- */
+
+static bool fits(const tiny_job *job)
+{
+    const int64_t positions = job->totals[BATCH] * job->totals[RIGHT];
+    return positions * ts_max64(job->totals[LEFT], job->totals[SUM]) * job->element <= TILE_BYTES &&
+           job->totals[BATCH] <= TS_DIRECT_COLUMNS && job->totals[RIGHT] <= TS_DIRECT_COLUMNS;
+}
+
+static bool take_bit(tiny_job *job, tiny_mode *mode)
+{
+    job->totals[mode->kind] *= 2;
+    mode->taken++;
+    if (!fits(job)) {
+        job->totals[mode->kind] /= 2;
+        mode->taken--;
+        return false;
+    }
+    return true;
+}
+
+/* Have the tile hold the bit with this stride in one of the tensors. */
+static bool hold(tiny_job *job, bool of_c, int64_t stride)
+{
+    for (int32_t m = 0; m < job->count; m++) {
+        tiny_mode *mode = &job->modes[m];
+        const int64_t own = of_c ? mode->c : mode->huge;
+        for (int32_t bit = 0; own > 0 && bit < mode->bits; bit++) {
+            if (own << bit != stride) {
+                continue;
+            }
+            while (mode->taken <= bit) {
+                if (!take_bit(job, mode)) {
+                    return false;
+                }
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool choose_tile(tiny_job *job)
+{
+    for (int of_c = 0; of_c < 2; of_c++) {
+        for (int64_t stride = job->element; stride < TS_SHUFFLE_BYTES; stride *= 2) {
+            if (!hold(job, of_c, stride)) {
+                return false;
+            }
+        }
+    }
+    /* The kernel's vectors run over `right`. */
+    const int64_t wanted = 4 * TS_SHUFFLE_BYTES / job->element;
+    while (job->totals[RIGHT] < wanted) {
+        tiny_mode *best = NULL;
+        for (int32_t m = 0; m < job->count; m++) {
+            tiny_mode *mode = &job->modes[m];
+            if (mode->kind == RIGHT && mode->taken < mode->bits &&
+                (best == NULL || absolute(mode->huge) << mode->taken < absolute(best->huge) << best->taken)) {
+                best = mode;
+            }
+        }
+        if (best == NULL || !take_bit(job, best)) {
+            break;
+        }
+    }
+    if (job->totals[RIGHT] * job->element < TS_SHUFFLE_BYTES) {
+        return false;
+    }
+    bool more[2] = {true, true};
+    for (int64_t stride = TS_SHUFFLE_BYTES; stride < RUN_BYTES && (more[0] || more[1]); stride *= 2) {
+        for (int of_c = 1; of_c >= 0; of_c--) {
+            more[of_c] = more[of_c] && hold(job, of_c, stride);
+        }
+    }
+    return true;
+}
+
+/* ---- layouts inside of a tile ---- */
+
+/* Strides of one kind's taken bits in a packed tensor, the smallest of the huge operand first; returns the next stride. */
+static int64_t pack_kind(tiny_job *job, kind wanted, bool result, int64_t stride)
+{
+    bool done[64] = {false};
+    for (;;) {
+        int32_t best = -1;
+        for (int32_t m = 0; m < job->count; m++) {
+            if (job->modes[m].kind == wanted && !done[m] &&
+                (best < 0 || absolute(job->modes[m].huge) < absolute(job->modes[best].huge))) {
+                best = m;
+            }
+        }
+        if (best < 0) {
+            return stride;
+        }
+        *(result ? &job->modes[best].result : &job->modes[best].packed) = stride;
+        stride <<= job->modes[best].taken;
+        done[best] = true;
+    }
+}
+
+/* Is every bit of `right` where the packed layout has it? */
+static bool right_in_place(const tiny_job *job, bool of_c)
+{
+    for (int32_t m = 0; m < job->count; m++) {
+        const tiny_mode *mode = &job->modes[m];
+        if (mode->kind == RIGHT && mode->taken > 0 && (of_c ? mode->c : mode->huge) != mode->packed) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Rows of the result that are contiguous in a tile, and where bits go in the buffer of rows. */
+static void plan_rows(tiny_job *job, int64_t to[64][MOST_BITS])
+{
+    int64_t run = job->element;
+    for (bool found = true; found;) {
+        found = false;
+        for (int32_t m = 0; m < job->count && !found; m++) {
+            const tiny_mode *mode = &job->modes[m];
+            for (int32_t bit = 0; bit < mode->taken && mode->kind != SUM && !found; bit++) {
+                found = mode->c << bit == run && to[m][bit] == 0;
+                to[m][bit] = found ? run : to[m][bit];
+            }
+        }
+        run *= found ? 2 : 1;
+    }
+    job->rows.bytes = run;
+    job->rows.rows = 1;
+    job->rows.targets[0] = 0;
+    for (int32_t m = 0; m < job->count; m++) {
+        const tiny_mode *mode = &job->modes[m];
+        for (int32_t bit = 0; bit < mode->taken && mode->kind != SUM; bit++) {
+            if (to[m][bit] != 0) {
+                continue;
+            }
+            to[m][bit] = (run + TS_SHUFFLE_BYTES) * job->rows.rows;
+            for (int64_t r = 0; r < job->rows.rows; r++) {
+                job->rows.targets[job->rows.rows + r] = job->rows.targets[r] + mode->c * ((int64_t)1 << bit);
+            }
+            job->rows.rows *= 2;
+        }
+    }
+}
+
+/* Offsets in bytes over the taken bits of one kind: the kind's modes as they come, the last one's low bits fastest. */
+static void put_offsets(const tiny_job *job, kind wanted, int64_t strides[64][MOST_BITS], int64_t *offsets)
+{
+    int64_t count = 1;
+    offsets[0] = 0;
+    for (int32_t m = job->count - 1; m >= 0; m--) {
+        for (int32_t bit = 0; bit < job->modes[m].taken && job->modes[m].kind == wanted; bit++) {
+            for (int64_t i = 0; i < count; i++) {
+                offsets[count + i] = offsets[i] + strides[m][bit];
+            }
+            count *= 2;
+        }
+    }
+}
+
+static void to_elements(int64_t *offsets, int64_t count, int64_t element)
+{
+    for (int64_t i = 0; i < count; i++) {
+        offsets[i] /= element;
+    }
+}
+
+static bool plan_tile(tiny_job *job)
+{
+    int64_t huge[64][MOST_BITS], tiny[64][MOST_BITS], packed[64][MOST_BITS], result[64][MOST_BITS], to[64][MOST_BITS] = {{0}};
+    ts_cpu_place places[2][32];
+    int32_t used[2] = {0, 0};
+    pack_kind(job, BATCH, false, pack_kind(job, SUM, false, pack_kind(job, RIGHT, false, job->element)));
+    pack_kind(job, BATCH, true, pack_kind(job, LEFT, true, pack_kind(job, RIGHT, true, job->element)));
+    job->loads = !right_in_place(job, false);
+    job->stores = !right_in_place(job, true);
+    if (job->streams) {
+        plan_rows(job, to);
+    }
+    for (int32_t m = 0; m < job->count; m++) {
+        const tiny_mode *mode = &job->modes[m];
+        for (int32_t bit = 0; bit < mode->taken; bit++) {
+            const int64_t by = (int64_t)1 << bit;
+            huge[m][bit] = mode->huge * by;
+            tiny[m][bit] = mode->tiny * by;
+            packed[m][bit] = job->loads ? mode->packed * by : huge[m][bit];
+            to[m][bit] = job->streams ? to[m][bit] : mode->c * by;
+            result[m][bit] = job->stores ? mode->result * by : to[m][bit];
+            const ts_cpu_place in = {.from = huge[m][bit], .to = packed[m][bit]}, out = {.from = result[m][bit], .to = to[m][bit]};
+            if (used[0] == 32 || used[1] == 32) {
+                return false;
+            }
+            if (mode->kind != LEFT) {
+                places[0][used[0]++] = in;
+            }
+            if (mode->kind != SUM) {
+                places[1][used[1]++] = out;
+            }
+        }
+    }
+    if ((job->loads && !ts_cpu_tile_plan(places[0], used[0], (size_t)job->element, &job->load)) ||
+        (job->stores && !ts_cpu_tile_plan(places[1], used[1], (size_t)job->element, &job->store))) {
+        return false;
+    }
+    put_offsets(job, BATCH, tiny, job->batch[0]);
+    put_offsets(job, BATCH, packed, job->batch[1]);
+    put_offsets(job, BATCH, result, job->batch[2]);
+    put_offsets(job, LEFT, tiny, job->left[0]);
+    put_offsets(job, LEFT, result, job->left[1]);
+    put_offsets(job, SUM, tiny, job->sum[0]);
+    put_offsets(job, SUM, packed, job->sum[1]);
+    /* Lines of the huge operand to prefetch: those that are gathered, or the rows that the kernel reads. */
+    job->rows.fetch_count = 0;
+    if (job->loads) {
+        const int64_t lines = (int64_t)1 << job->load.shuffle.stages;
+        for (int64_t i = 0; i < job->load.count * lines; i++) {
+            job->rows.fetches[job->rows.fetch_count++] = job->load.sources[i / lines] + job->load.shuffle.source[i % lines];
+        }
+    } else {
+        for (int64_t i = 0; i < job->totals[BATCH] * job->totals[SUM]; i++) {
+            for (int64_t at = 0; at < job->totals[RIGHT] * job->element; at += TS_SHUFFLE_BYTES) {
+                job->rows.fetches[job->rows.fetch_count++] =
+                    job->batch[1][i / job->totals[SUM]] + job->sum[1][i % job->totals[SUM]] + at;
+            }
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        to_elements(job->batch[i], job->totals[BATCH], job->element);
+    }
+    for (int i = 0; i < 2; i++) {
+        to_elements(job->left[i], job->totals[LEFT], job->element);
+        to_elements(job->sum[i], job->totals[SUM], job->element);
+    }
+    for (int64_t i = 0; i < job->totals[RIGHT]; i++) {
+        job->right[i] = i;
+    }
+    return true;
+}
+
+/* What is left are loops, the result's largest strides outermost. */
+static void plan_loops(tiny_job *job, int64_t threads)
+{
+    job->loop_count = 0;
+    job->tiles = 1;
+    for (int32_t m = 0; m < job->count; m++) {
+        const tiny_mode *mode = &job->modes[m];
+        const int64_t by = (int64_t)1 << mode->taken;
+        const ts_mode loop = {.extent = mode->extent >> mode->taken, .a = mode->huge * by, .b = mode->tiny * by, .c = mode->c * by};
+        if (loop.extent == 1) {
+            continue;
+        }
+        int32_t j = job->loop_count++;
+        for (; j > 0 && absolute(job->loops[j - 1].c) < absolute(loop.c); j--) {
+            job->loops[j] = job->loops[j - 1];
+        }
+        job->loops[j] = loop;
+        job->tiles *= loop.extent;
+    }
+    const int64_t bytes = job->totals[BATCH] * job->totals[RIGHT] * (job->totals[LEFT] + job->totals[SUM]) * job->element;
+    job->tiles_per_task = ts_max64(1, ts_min64(job->tiles / (4 * threads), TASK_BYTES / bytes));
+}
+
+static bool add_modes(tiny_job *job, kind k, const ts_mode *modes, int32_t count, bool tiny_is_a)
+{
+    for (int32_t i = 0; i < count; i++) {
+        const int64_t extent = modes[i].extent, a = modes[i].a * job->element, b = modes[i].b * job->element;
+        const int32_t bits = __builtin_ctzll((unsigned long long)extent);
+        const bool whole = k == LEFT || k == SUM;
+        if (extent == 1) {
+            continue;
+        }
+        if (job->count == 64 || (whole && extent != (int64_t)1 << bits)) {
+            return false;
+        }
+        const tiny_mode mode = {.kind = k, .extent = extent, .huge = tiny_is_a ? b : a, .tiny = tiny_is_a ? a : b,
+                                .c = modes[i].c * job->element, .bits = bits < MOST_BITS ? bits : MOST_BITS,
+                                .taken = whole ? bits : 0};
+        job->modes[job->count++] = mode;
+    }
+    return true;
+}
+
+bool ts_cpu_contract_tiny(const ts_contract_spec *spec, const ts_cpu_kernel *kernel, const void *a, const void *b, void *c,
+                          ts_pool *pool)
+{
+    tiny_job job;
+    const int64_t element = (int64_t)tensum_dtype_bytes(spec->algebra.dtype);
+    const bool tiny_is_a = spec->left <= spec->right;
+    const int64_t left = tiny_is_a ? spec->left : spec->right, right = tiny_is_a ? spec->right : spec->left;
+    const ts_mode *modes = spec->modes, *next = modes + spec->batch_count;
+    if ((element != 4 && element != 8) || spec->winner_bytes != 0 || spec->accumulate || left > 128 || spec->sum > 128 || left * spec->sum > MOST_TINY ||
+        spec->batch * right * (left + spec->sum) * element < LEAST_BYTES) {
+        return false;
+    }
+    job.kernel = kernel;
+    job.element = element;
+    job.count = 0;
+    job.totals[BATCH] = job.totals[RIGHT] = 1;
+    job.totals[LEFT] = left;
+    job.totals[SUM] = spec->sum;
+    job.streams = ts_cpu_rows_pay(spec->batch * right * left * element);
+    if (!add_modes(&job, BATCH, modes, spec->batch_count, tiny_is_a) ||
+        !add_modes(&job, tiny_is_a ? LEFT : RIGHT, next, spec->left_count, tiny_is_a) ||
+        !add_modes(&job, tiny_is_a ? RIGHT : LEFT, next + spec->left_count, spec->right_count, tiny_is_a) ||
+        !add_modes(&job, SUM, next + spec->left_count + spec->right_count, spec->sum_count, tiny_is_a) ||
+        !fits(&job) || !choose_tile(&job) || !plan_tile(&job)) {
+        return false;
+    }
+    plan_loops(&job, ts_pool_threads(pool));
+    job.huge = tiny_is_a ? b : a;
+    job.tiny = tiny_is_a ? a : b;
+    job.c = c;
+    const ts_cpu_direct direct = {
+        .batch = (int32_t)job.totals[BATCH], .left = (int32_t)left, .right = (int32_t)job.totals[RIGHT],
+        .sum = (int32_t)spec->sum, .batch_a = job.batch[0], .batch_b = job.batch[1], .batch_c = job.batch[2],
+        .left_a = job.left[0], .left_c = job.left[1], .right_b = job.right, .right_c = job.right,
+        .sum_a = job.sum[0], .sum_b = job.sum[1], .right_unit_b = true, .right_unit_c = true,
+        .conjugate_a = tiny_is_a ? spec->conjugate_a : spec->conjugate_b,
+        .conjugate_b = tiny_is_a ? spec->conjugate_b : spec->conjugate_a, .modulus = spec->algebra.modulus,
+    };
+    job.direct = direct;
+    ts_pool_run(pool, (job.tiles + job.tiles_per_task - 1) / job.tiles_per_task, tiny_task, &job);
+    return true;
+}
