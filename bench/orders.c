@@ -69,16 +69,18 @@ int main(int argc, char **argv)
         ts_search_network(&graph, &search, optimizer->recipe, &pairs) != TENSUM_OK) {
         return fail();
     }
-    if (ts_schedule(&graph, &pairs, &peak) != TENSUM_OK) {
+    if (ts_schedule(&graph, &pairs, &peak, NULL) != TENSUM_OK) {
         return fail();
     }
     if (memory > 0.0 && peak > memory) {
-        if (ts_slice(&graph, &search, memory, &pairs, &overhead) != TENSUM_OK) {
+        ts_memory limit = TS_MEMORY_INIT;
+        limit.most = memory;
+        if (ts_slice(&graph, &search, &limit, &pairs, &overhead) != TENSUM_OK) {
             return fail();
         }
     }
     double took = ts_seconds() - search.started;
-    if (ts_schedule(&graph, &pairs, &peak) != TENSUM_OK || ts_order_cost_of(&graph, &pairs, &cost) != TENSUM_OK) {
+    if (ts_schedule(&graph, &pairs, &peak, NULL) != TENSUM_OK || ts_order_cost_of(&graph, &pairs, &cost) != TENSUM_OK) {
         return fail();
     }
     printf("{\"tensors\": %d, \"method\": \"%s\", \"tc\": %.4f, \"sc\": %.4f, \"rw\": %.4f, \"peak\": %.4f, "

@@ -39,7 +39,7 @@ typedef struct shared_options {
     const char *minimize;
     const char *save_order;   /* file; NULL: not wanted */
     double time_limit, work;  /* 0: none; < 0: default */
-    uint64_t memory_limit;    /* bytes; 0: none */
+    uint64_t memory_limit;    /* bytes of the process; 0: none */
     int threads;              /* 0: all */
     uint64_t seed;
     tensum_device device;
@@ -75,13 +75,17 @@ int show_progress(void *user, const char *stage, double done);
 void end_progress(void);
 /* Make Ctrl-C ask for an end. */
 void catch_interrupts(void);
+/* Once the input is read: leave with EXIT_MEMORY if that took more than the memory limit. */
+void check_reading(const shared_options *shared);
 double seconds_now(void);
 void *allocate_or_exit(size_t count, size_t bytes);
 
-/* Search for an order whose plan fits into the memory limit, for as long as there is something to slice. */
-tensum_status search_plan(const shared_options *shared, tensum_network *network, tensum_context *context,
-                          const tensum_plan_options *plan_options, tensum_plan **plan, double *seconds);
-/* Find or read the order of a network: tree given in a file, by method, or by default the file's own.
+/* Search for an order whose plan fits into the memory limit. `start` (may be NULL) is taken if it fits, and otherwise
+ * started from too. */
+tensum_status search_plan(const shared_options *shared, tensum_network *network, const tensum_tree *start,
+                          tensum_context *context, const tensum_plan_options *plan_options, tensum_plan **plan,
+                          double *seconds);
+/* Find the order of a network that no file of its own was given for: by method, or by default the network file's own.
  * *seconds is the time of the search. */
 tensum_status find_order(const shared_options *shared, tensum_network *network, tensum_tree *file_tree,
                          tensum_context *context, size_t element_bytes, tensum_tree **tree, double *seconds);

@@ -130,32 +130,66 @@ tensum_status open_network(const network_arguments *a, const shared_options *sha
     if (status != TENSUM_OK) {
         return status;
     }
+    check_reading(shared);
     input->semiring = shared->semiring >= 0 ? (tensum_semiring)shared->semiring : TENSUM_SUM_PRODUCT;
     return choose_dtype(shared, input);
+}
+
+/* Bytes that are held while a network runs: its inputs (twice if they are converted), value, gradients. */
+static uint64_t held_bytes(const network_input *input, unsigned modes)
+{
+    int64_t n = tensum_network_operand_count(input->network);
+    uint64_t element = tensum_dtype_bytes(input->dtype), bytes = 0;
+    uint64_t gradient = (modes & TENSUM_GRADIENT) != 0 ? tensum_dtype_bytes(tensum_dtype_gradient(input->dtype)) : 0;
+    for (int64_t i = -1; i < n; i++) {
+        const tensum_tensor *array = i >= 0 ? tensum_arrays_tensor(input->arrays, i) : NULL;
+        const int64_t *extents;
+        int32_t rank;
+        uint64_t count = 1;
+        if (tensum_network_operand(input->network, i, &rank, NULL, &extents) != TENSUM_OK) {
+            continue;
+        }
+        for (int32_t m = 0; m < rank; m++) {
+            count *= (uint64_t)extents[m];
+        }
+        bytes += count * (element + (i >= 0 ? gradient : 0));
+        if (array != NULL && array->dtype != input->dtype) {
+            bytes += count * tensum_dtype_bytes(array->dtype);
+        }
+    }
+    return bytes;
 }
 
 tensum_status make_plan(network_input *input, const shared_options *shared, unsigned modes, tensum_plan **plan,
                         double *order_seconds)
 {
     tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
-    tensum_tree *tree = NULL;
+    tensum_tree *tree = NULL, *file_tree = tensum_file_tree(input->file);
+    tensum_status status;
     options.semiring = input->semiring;
     options.dtype = input->dtype;
     options.modulus = input->semiring == TENSUM_SUM_PRODUCT_MOD ? 2147483647 : 0; /* the prime 2^31 - 1 */
     options.memory_limit = shared->memory_limit;
     options.memory_modes = modes;
-    tensum_status status = find_order(shared, input->network, tensum_file_tree(input->file), input->context,
-                                      tensum_dtype_bytes(input->dtype), &tree, order_seconds);
-    bool planned = status == TENSUM_OK;
-    if (planned) {
-        status = tensum_plan_create(input->network, tree, &options, plan);
+    options.device = shared->device;
+    *order_seconds = 0;
+    if (shared->memory_limit != 0 && shared->device.kind != TENSUM_CUDA) { /* a device's memory is its own */
+        options.memory_taken = held_bytes(input, modes);
     }
-    bool searched = *order_seconds > 0;
-    if (planned && searched && status == TENSUM_STATUS_MEMORY_LIMIT) {
-        tensum_tree_release(tree);
-        tree = NULL;
-        status = search_plan(shared, input->network, input->context, &options, plan, order_seconds);
+    bool from_file = shared->order != NULL && strcmp(shared->order, "file") == 0;
+    status = read_given_order(shared, input->network, &tree);
+    if (status == TENSUM_OK && tree == NULL && !from_file && shared->memory_limit != 0) {
+        status = search_plan(shared, input->network, shared->order == NULL ? file_tree : NULL, input->context, &options,
+                             plan, order_seconds);
         tree = status == TENSUM_OK ? tensum_tree_retain(tensum_plan_tree(*plan)) : NULL;
+    } else if (status == TENSUM_OK) {
+        if (tree == NULL) {
+            status = find_order(shared, input->network, file_tree, input->context, tensum_dtype_bytes(input->dtype), &tree,
+                                order_seconds);
+        }
+        if (status == TENSUM_OK) {
+            status = tensum_plan_create(input->network, tree, &options, plan);
+        }
     }
     if (status == TENSUM_OK && shared->save_order != NULL) {
         status = tensum_file_write(shared->save_order, NULL, input->network, tree, input->file);

@@ -21,7 +21,7 @@ const struct argp_option shared_option_table[] = {
      "work, which gives the same order every time", 91},
     {"work", KEY_WORK, "UNITS", 0, "amount of work for the search, about seconds of one core", 91},
     {"seed", KEY_SEED, "N", 0, "seed of everything random", 91},
-    {"memory-limit", KEY_MEMORY_LIMIT, "BYTES", 0, "memory for intermediates, such as 4GiB; slices to fit", 91},
+    {"memory-limit", KEY_MEMORY_LIMIT, "BYTES", 0, "memory for all of the run, such as 4GiB; slices to fit", 91},
     {"save-order", KEY_SAVE_ORDER, "FILE", 0, "save the order as JSON", 91},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 92},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "print cost and memory, then stop", 92},

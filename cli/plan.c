@@ -87,6 +87,7 @@ static tensum_status plan_problem(const arguments *a, const shared_options *shar
     if (status == TENSUM_OK) {
         fill_order_options(shared, &order);
         solve.context = context;
+        solve.device = shared->device;
         solve.order = &order;
         solve.tree = tree;
         solve.memory_limit = shared->memory_limit;

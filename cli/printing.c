@@ -121,6 +121,9 @@ void json_cost(json_object *object, const tensum_cost *cost, unsigned modes, dou
     json_real(object, "rw", cost->rw);
     json_integer(object, "steps", cost->steps);
     json_integer(object, "slices", cost->slices);
+    if (cost->slices > 1) {
+        json_real(object, "overhead", cost->overhead);
+    }
     json_integer(object, "peak_bytes", (int64_t)peak_bytes(cost, modes));
     json_real(object, "order_seconds", order_seconds);
     if (run_seconds >= 0) {
@@ -136,6 +139,9 @@ void print_cost(FILE *stream, const tensum_cost *cost, double order_seconds)
             cost->sc, cost->rw);
     fprintf(stream, "%lld steps, %lld slice%s, order found in %.2f s\n", (long long)cost->steps, (long long)cost->slices,
             cost->slices == 1 ? "" : "s", order_seconds);
+    if (cost->slices > 1) {
+        fprintf(stream, "slices together take 2^%.2f times the pairs of the unsliced order\n", cost->overhead);
+    }
     fprintf(stream, "peak memory of intermediates: value %s, gradient %s, decode %s\n",
             format_bytes((double)cost->peak_bytes_value, value), format_bytes((double)cost->peak_bytes_gradient, gradient),
             format_bytes((double)cost->peak_bytes_decode, decode));

@@ -48,6 +48,33 @@ double seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* The most memory that the process has had, in bytes; 0 where the system does not tell. (ru_maxrss of getrusage would
+ * count what the process was before exec.) */
+static uint64_t most_memory(void)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "VmHWM: %llu", &kib) != 1) {
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return (uint64_t)kib * 1024;
+}
+
+void check_reading(const shared_options *shared)
+{
+    static const uint64_t own = (uint64_t)8 << 20; /* of the process, before it reads anything */
+    uint64_t most = most_memory();
+    char text[32], limit[32];
+    if (shared->memory_limit != 0 && most > own && most - own > shared->memory_limit) {
+        fprintf(stderr, "tensum: reading the input took %s, the memory limit is %s\n", format_bytes((double)most, text),
+                format_bytes((double)shared->memory_limit, limit));
+        exit(EXIT_MEMORY);
+    }
+}
+
 void *allocate_or_exit(size_t count, size_t bytes)
 {
     void *pointer = calloc(count != 0 ? count : 1, bytes);
@@ -165,37 +192,34 @@ tensum_status find_order(const shared_options *shared, tensum_network *network, 
 {
     tensum_order_options options = TENSUM_ORDER_OPTIONS_INIT;
     *seconds = 0;
-    tensum_status status = read_given_order(shared, network, tree);
-    if (status != TENSUM_OK || *tree != NULL) {
-        return status;
-    }
     bool from_file = shared->order != NULL && strcmp(shared->order, "file") == 0;
     if (from_file && file_tree == NULL) {
         fprintf(stderr, "tensum: --order=file: the network's file holds no order\n");
         exit(EXIT_INPUT);
     }
-    if (from_file || (shared->order == NULL && file_tree != NULL && shared->memory_limit == 0)) {
+    if (from_file || (shared->order == NULL && file_tree != NULL)) {
         *tree = tensum_tree_retain(file_tree);
         return TENSUM_OK;
     }
     fill_order_options(shared, &options);
     options.element_bytes = element_bytes;
-    options.memory_limit = (double)shared->memory_limit / (double)element_bytes;
     double start = seconds_now();
-    status = tensum_order(network, &options, context, tree);
+    tensum_status status = tensum_order(network, &options, context, tree);
     *seconds = seconds_now() - start;
     end_progress();
     return status;
 }
 
-tensum_status search_plan(const shared_options *shared, tensum_network *network, tensum_context *context,
-                          const tensum_plan_options *plan_options, tensum_plan **plan, double *seconds)
+tensum_status search_plan(const shared_options *shared, tensum_network *network, const tensum_tree *start,
+                          tensum_context *context, const tensum_plan_options *plan_options, tensum_plan **plan,
+                          double *seconds)
 {
     tensum_order_options options = TENSUM_ORDER_OPTIONS_INIT;
     fill_order_options(shared, &options);
-    double start = seconds_now();
+    options.start = start;
+    double began = seconds_now();
     tensum_status status = tensum_plan_search(network, &options, plan_options, context, plan);
-    *seconds = seconds_now() - start;
+    *seconds = seconds_now() - began;
     end_progress();
     return status;
 }

@@ -244,6 +244,7 @@ static tensum_status solve(const arguments *a, const shared_options *shared)
         status = tensum_problem_read(a->path, &a->problem, &problem);
     }
     if (status == TENSUM_OK) {
+        check_reading(shared);
         status = read_given_order(shared, tensum_problem_network(problem), &tree);
     }
     if (status == TENSUM_OK) {

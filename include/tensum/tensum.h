@@ -300,9 +300,10 @@ typedef struct tensum_order_options {
     size_t element_bytes;     /**< for the time model; 0: 4 */
     tensum_progress progress; /**< may be NULL */
     void *progress_user;      /**< handed to `progress` */
+    const tensum_tree *start; /**< a tree to start from too: the result is no dearer. Its slices are left out. NULL: none */
 } tensum_order_options;
 /** Defaults of tensum_order_options. */
-#define TENSUM_ORDER_OPTIONS_INIT {sizeof(tensum_order_options), NULL, 0, -1.0, 0.0, NULL, 0.0, 0, NULL, NULL}
+#define TENSUM_ORDER_OPTIONS_INIT {sizeof(tensum_order_options), NULL, 0, -1.0, 0.0, NULL, 0.0, 0, NULL, NULL, NULL}
 
 /** Names of the optimizers, in the order of the table; NULL past the end. */
 TENSUM_API const char *tensum_order_method_name(int index);
@@ -321,19 +322,26 @@ typedef struct tensum_plan_options {
     tensum_semiring semiring; /**< the algebra */
     tensum_dtype dtype;    /**< of all operands and the output */
     int64_t modulus;       /**< sum_product_mod only: prime, 2 <= modulus < 2^31 */
-    uint64_t memory_limit; /**< bytes for a run of `memory_modes`, inputs and outputs not counted; 0: none.
+    uint64_t memory_limit; /**< bytes for a run; 0: none. Counted are the workspace (intermediates, what is kept of
+                                them, packing buffers, slices that run side by side), plan and program as far as they
+                                exceed an eighth of the limit or 8 MiB, and memory_taken. tensum_plan_create() refuses
+                                intermediates that do not fit, tensum_program_create() the whole that does not;
                                 MEMORY_LIMIT says what would be needed */
-    unsigned memory_modes; /**< modes the limit applies to; 0: TENSUM_VALUE */
+    unsigned memory_modes; /**< modes that tensum_plan_create() and tensum_plan_search() apply the limit to;
+                                0: TENSUM_VALUE */
+    uint64_t memory_taken; /**< of the limit: what the caller holds, such as inputs, outputs and gradients */
+    tensum_device device;  /**< tensum_plan_search() only: where the plan is going to run */
 } tensum_plan_options;
 /** Defaults of tensum_plan_options. */
-#define TENSUM_PLAN_OPTIONS_INIT {sizeof(tensum_plan_options), TENSUM_SUM_PRODUCT, TENSUM_F32, 0, 0, 0}
+#define TENSUM_PLAN_OPTIONS_INIT {sizeof(tensum_plan_options), TENSUM_SUM_PRODUCT, TENSUM_F32, 0, 0, 0, 0, {TENSUM_CPU, 0}}
 
 /** Steps, layouts, memory and slices for one tree. INVALID_PATH if the tree's leaves are not the operands. */
 TENSUM_API tensum_status tensum_plan_create(tensum_network *network, tensum_tree *tree,
                                             const tensum_plan_options *options, tensum_plan **plan);
-/** Search for an order and plan it, again with a tighter budget for as long as the plan does not fit into
- *  plan_options->memory_limit bytes in the modes asked for; MEMORY_LIMIT says what the best order needs.
- *  `order_options` may be NULL; their memory_limit and element_bytes are set here. Thread-safe. */
+/** Search for an order and plan it, again with a tighter budget for as long as what a program of the modes asked for
+ *  takes exceeds plan_options->memory_limit bytes; MEMORY_LIMIT says what the best order needs. The search keeps to the
+ *  limit itself. A tree in order_options->start that fits is taken as it is. `order_options` may be NULL; their
+ *  memory_limit and element_bytes are set here. `context`: the one that the program will get. Thread-safe. */
 TENSUM_API tensum_status tensum_plan_search(tensum_network *network, const tensum_order_options *order_options,
                                             const tensum_plan_options *plan_options, tensum_context *context,
                                             tensum_plan **plan);
@@ -358,9 +366,10 @@ typedef struct tensum_cost {
     uint64_t peak_bytes_winners;  /**< likewise for TENSUM_WINNERS */
     uint64_t peak_bytes_gradient; /**< likewise for TENSUM_GRADIENT */
     uint64_t peak_bytes_decode;   /**< likewise for TENSUM_DECODE */
+    double overhead;              /**< log2 of the pairs of all slices over those of the same tree unsliced */
 } tensum_cost;
 /** Defaults of tensum_cost. */
-#define TENSUM_COST_INIT {sizeof(tensum_cost), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define TENSUM_COST_INIT {sizeof(tensum_cost), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /** The cost of a plan. cost->size must be set. */
 TENSUM_API tensum_status tensum_plan_cost(const tensum_plan *plan, tensum_cost *cost);
 
@@ -628,7 +637,8 @@ typedef struct tensum_solve_options {
     tensum_device device;              /**< where to run */
     const tensum_order_options *order; /**< may be NULL; memory_limit and element_bytes are set from the below */
     tensum_tree *tree;                 /**< a given order; NULL: search */
-    uint64_t memory_limit;             /**< bytes for intermediates; 0: none */
+    uint64_t memory_limit;             /**< bytes for a run, the problem's tables counted; 0: none. See
+                                            tensum_plan_options::memory_limit */
     tensum_progress progress;          /**< may be NULL */
     void *progress_user;               /**< handed to progress */
 } tensum_solve_options;

@@ -35,6 +35,8 @@ tensum_status ts_reallocate(size_t count, size_t element_bytes, const char *what
 /* 128-byte aligned; large blocks are advised to use huge pages. Free with ts_free too. */
 tensum_status ts_allocate_aligned(size_t bytes, const char *what, void *pointer_to_pointer);
 void ts_free(void *pointer);
+/* Hand freed memory that the allocator holds on to back to the system, where it can be asked to. */
+void ts_give_back_memory(void);
 /* Make room for at least `needed` elements in a growing array. */
 tensum_status ts_reserve(size_t needed, size_t element_bytes, const char *what, size_t *capacity,
                          void *pointer_to_pointer);

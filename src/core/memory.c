@@ -2,6 +2,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "core/core.h"
 
@@ -120,6 +123,13 @@ void ts_free(void *pointer)
         count_block(-1);
         free(pointer);
     }
+}
+
+void ts_give_back_memory(void)
+{
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 tensum_status ts_reserve(size_t needed, size_t element_bytes, const char *what, size_t *capacity,

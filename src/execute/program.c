@@ -58,6 +58,36 @@ done:
     return status;
 }
 
+uint64_t ts_program_share(uint64_t limit)
+{
+    static const uint64_t most = (uint64_t)8 << 20;
+    return limit / 8 < most ? limit / 8 : most;
+}
+
+/* Bytes that the plan and `workspaces` workspaces take for their own tables. */
+static uint64_t table_bytes(const tensum_program *program, int32_t workspaces)
+{
+    const tensum_plan *plan = program->plan;
+    uint64_t values = (uint64_t)plan->value_count, steps = (uint64_t)plan->step_count, modes = 0;
+    for (int32_t s = 0; s < plan->step_count; s++) {
+        modes += (uint64_t)ts_step_modes(&plan->steps[s]);
+    }
+    uint64_t strides = values + ts_strides_total(plan);
+    uint64_t each = steps * (sizeof(ts_forward_spec) + sizeof(int64_t)) + modes * sizeof(ts_mode) +
+                    strides * sizeof(int64_t) * ((program->modes & TENSUM_GRADIENT) != 0 ? 2 : 1) + values * sizeof(char *);
+    /* labels of steps and values lie in the plan twice, as numbers and as names */
+    return values * sizeof(ts_value) + steps * sizeof(ts_step) + 2 * modes * (sizeof(int32_t) + sizeof(int64_t)) +
+           (uint64_t)workspaces * each;
+}
+
+/* Workspace, tables as far as they exceed the share that is left to small things, and what the caller holds. */
+static uint64_t counted_bytes(const tensum_program *program, int32_t lanes)
+{
+    const tensum_plan *plan = program->plan;
+    uint64_t tables = table_bytes(program, 1 + lanes), share = ts_program_share(plan->memory_limit);
+    return plan->memory_taken + program->workspace_bytes + (tables > share ? tables - share : 0);
+}
+
 /* Side by side or one after the other? Threads inside a step pay from about a million pairs on; below that whole
  * slices go to threads, as far as memory allows. */
 static void choose_lanes(const tensum_program *program, ts_compiled *compiled, int64_t *end)
@@ -67,14 +97,17 @@ static void choose_lanes(const tensum_program *program, ts_compiled *compiled, i
     const tensum_plan *plan = program->plan;
     int32_t lanes = tensum_context_threads(program->context);
     double pairs = exp2(plan->tc) / (double)ts_max64(1, plan->slice_total) / (double)plan->step_count;
-    uint64_t limit = plan->memory_limit != 0 ? plan->memory_limit : most_bytes;
+    bool limited = plan->memory_limit != 0;
+    uint64_t limit = limited ? plan->memory_limit : most_bytes, tables = limited ? table_bytes(program, 1) : 0;
+    uint64_t taken = limited ? plan->memory_taken + ts_program_share(limit) + tables : 0;
     lanes = (int32_t)ts_min64(lanes, plan->slice_total);
     if (lanes < 2 || program->modes != TENSUM_VALUE || pairs >= pairs_worth_threads) {
         return;
     }
     compiled->lane_partial = *end;
     compiled->lane_bytes = *end + aligned(compiled->output_elements * (int64_t)tensum_dtype_bytes(plan->algebra.dtype));
-    while (lanes > 1 && (uint64_t)compiled->lane_bytes * (uint64_t)lanes + (uint64_t)*end > limit) {
+    while (lanes > 1 &&
+           taken + ((uint64_t)compiled->lane_bytes + tables) * (uint64_t)lanes + (uint64_t)*end > limit) {
         lanes--;
     }
     if (lanes > 1) {
@@ -98,11 +131,7 @@ static tensum_status compile(tensum_program *program)
         elements *= plan->network->raw_extents[m];
     }
     compiled->output_elements = elements;
-    uint64_t arena = program->saved                            ? 0
-                     : (program->modes & TENSUM_GRADIENT) != 0 ? plan->gradient_bytes
-                     : compiled->keeps                       ? plan->keep_bytes
-                                                             : plan->value_bytes;
-    int64_t end = aligned((int64_t)arena);
+    int64_t end = program->saved ? 0 : aligned((int64_t)ts_plan_arena_bytes(plan, program->modes));
     if (compiled->keeps) {
         compiled->total_offset = end;
         end += program->saved ? 0 : aligned(elements * (int64_t)bytes);
@@ -170,36 +199,10 @@ static tensum_status check_modes(const tensum_program *program)
     return TENSUM_OK;
 }
 
-tensum_status tensum_program_create(tensum_plan *plan, tensum_context *context, const tensum_program_options *options,
-                                    tensum_program **out)
+static tensum_status compile_for(const ts_backend *backend, tensum_program *program)
 {
     tensum_status status = TENSUM_OK;
-    tensum_program *program = NULL;
-    tensum_program_options defaults = TENSUM_PROGRAM_OPTIONS_INIT;
-    if (plan == NULL || out == NULL || (options != NULL && options->size < sizeof *options)) {
-        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT,
-                       "tensum_program_create: plan or program is NULL or options->size is not set");
-    }
-    if (options == NULL) {
-        options = &defaults;
-    }
-    const ts_backend *backend = ts_backend_find(options->device.kind);
-    if (backend == NULL || options->device.index < 0 || options->device.index >= backend->device_count()) {
-        return ts_fail(TENSUM_STATUS_NO_DEVICE, "device %d of kind %s does not exist", (int)options->device.index,
-                       options->device.kind == TENSUM_CUDA ? "cuda" : backend != NULL ? backend->name : "unknown");
-    }
-    TRY(ts_allocate_zero(1, sizeof *program, "program", &program));
-    atomic_init(&program->references, 1);
-    program->plan = tensum_plan_retain(plan);
-    program->context = tensum_context_retain(context);
     program->backend = backend;
-    program->device = options->device;
-    program->modes = options->modes != 0 ? options->modes : TENSUM_VALUE;
-    program->check = options->check != 0;
-    program->saved = options->saved != 0;
-    if (program->saved && tensum_semiring_selective(plan->algebra.semiring)) {
-        program->modes |= TENSUM_WINNERS; /* they are read */
-    }
     TRY(check_modes(program));
     if (backend->program_create != NULL) {
         TRY(backend->program_create(program, &program->compiled));
@@ -207,6 +210,94 @@ tensum_status tensum_program_create(tensum_plan *plan, tensum_context *context, 
     } else {
         TRY(compile(program));
     }
+done:
+    return status;
+}
+
+static int32_t lanes_of(const tensum_program *program)
+{
+    return program->backend->program_create == NULL ? ((const ts_compiled *)program->compiled)->lanes : 0;
+}
+
+static tensum_status check_memory(const tensum_program *program)
+{
+    const tensum_plan *plan = program->plan;
+    uint64_t needed = plan->memory_limit != 0 ? counted_bytes(program, lanes_of(program)) : 0;
+    if (needed > plan->memory_limit) {
+        uint64_t arena = program->saved ? 0 : ts_plan_arena_bytes(plan, program->modes);
+        return ts_fail(TENSUM_STATUS_MEMORY_LIMIT,
+                       "this program needs %" PRIu64 " bytes: %" PRIu64 " for intermediates, %" PRIu64
+                       " for packing and tables, %" PRIu64 " for what is held already; the limit is %" PRIu64,
+                       needed, arena, needed - arena - plan->memory_taken, plan->memory_taken, plan->memory_limit);
+    }
+    return TENSUM_OK;
+}
+
+static tensum_status find_backend(tensum_device device, const ts_backend **backend)
+{
+    *backend = ts_backend_find(device.kind);
+    if (*backend == NULL || device.index < 0 || device.index >= (*backend)->device_count()) {
+        return ts_fail(TENSUM_STATUS_NO_DEVICE, "device %d of kind %s does not exist", (int)device.index,
+                       device.kind == TENSUM_CUDA ? "cuda" : *backend != NULL ? (*backend)->name : "unknown");
+    }
+    return TENSUM_OK;
+}
+
+static tensum_status start_program(tensum_plan *plan, tensum_context *context, tensum_device device, unsigned modes,
+                                   bool check, bool saved, tensum_program **out)
+{
+    tensum_status status = TENSUM_OK;
+    tensum_program *program = NULL;
+    TRY(ts_allocate_zero(1, sizeof *program, "program", &program));
+    atomic_init(&program->references, 1);
+    program->plan = tensum_plan_retain(plan);
+    program->context = tensum_context_retain(context);
+    program->device = device;
+    program->modes = modes != 0 ? modes : TENSUM_VALUE;
+    program->check = check;
+    program->saved = saved;
+    if (saved && tensum_semiring_selective(plan->algebra.semiring)) {
+        program->modes |= TENSUM_WINNERS; /* they are read */
+    }
+    *out = program;
+done:
+    return status;
+}
+
+tensum_status ts_program_measure(tensum_plan *plan, tensum_context *context, tensum_device device, unsigned modes,
+                                 uint64_t *bytes)
+{
+    tensum_status status = TENSUM_OK;
+    tensum_program *program = NULL;
+    const ts_backend *backend;
+    TRY(find_backend(device, &backend));
+    /* winners need no more than values, and not every plan can have them */
+    TRY(start_program(plan, context, device, modes & ~(unsigned)TENSUM_WINNERS, true, false, &program));
+    TRY(compile_for(backend, program));
+    *bytes = counted_bytes(program, lanes_of(program));
+done:
+    tensum_program_release(program);
+    return status;
+}
+
+tensum_status tensum_program_create(tensum_plan *plan, tensum_context *context, const tensum_program_options *options,
+                                    tensum_program **out)
+{
+    tensum_status status = TENSUM_OK;
+    tensum_program *program = NULL;
+    tensum_program_options defaults = TENSUM_PROGRAM_OPTIONS_INIT;
+    const ts_backend *backend;
+    if (plan == NULL || out == NULL || (options != NULL && options->size < sizeof *options)) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT,
+                       "tensum_program_create: plan or program is NULL or options->size is not set");
+    }
+    if (options == NULL) {
+        options = &defaults;
+    }
+    TRY(find_backend(options->device, &backend));
+    TRY(start_program(plan, context, options->device, options->modes, options->check != 0, options->saved != 0, &program));
+    TRY(compile_for(backend, program));
+    TRY(check_memory(program));
     *out = program;
     program = NULL;
 done:
@@ -227,7 +318,7 @@ void tensum_program_release(tensum_program *program)
     if (program == NULL || atomic_fetch_sub(&program->references, 1) != 1) {
         return;
     }
-    if (program->backend->program_destroy != NULL) {
+    if (program->backend != NULL && program->backend->program_destroy != NULL) {
         if (program->compiled != NULL) {
             program->backend->program_destroy(program->compiled);
         }

@@ -2,6 +2,7 @@
 #include "order/anneal.h"
 #include "order/exact.h"
 #include "order/search.h"
+#include "order/window.h"
 
 static const char *const what = "search for a contraction order";
 
@@ -172,7 +173,7 @@ static tensum_status polish(const ts_hypergraph *graph, const ts_search *search,
     ts_random random;
     bool changed;
     tensum_status status;
-    if (ts_state_bytes(graph) > TS_STATE_BYTES) {
+    if (ts_state_bytes(graph) > ts_state_room(search)) {
         return TENSUM_OK;
     }
     ts_random_seed(&random, search->seed);
@@ -189,6 +190,45 @@ static tensum_status polish(const ts_hypergraph *graph, const ts_search *search,
     }
     TRY(ts_reconfigure(&state, &search->price, width, &random, &budget, &changed));
     ts_state_store(&state, scratch, pairs);
+done:
+    ts_state_free(&state);
+    ts_free(scratch);
+    return status;
+}
+
+/* A tree that somebody had: annealed from not so hot, its small subtrees made optimal, in this share of the budget. */
+tensum_status ts_better_start(const ts_hypergraph *graph, const ts_search *search, double share, int32_t *pairs,
+                              double *price)
+{
+    ts_state state = {0};
+    ts_control control = {.search = search};
+    int32_t *scratch = NULL;
+    ts_random random;
+    bool changed;
+    double best;
+    tensum_status status = TENSUM_OK;
+    atomic_init(&control.stop, false);
+    atomic_init(&control.cancelled, false);
+    if (graph->tensor_count > 2 && ts_state_bytes(graph) <= ts_state_room(search)) {
+        ts_random_seed(&random, search->seed);
+        TRY(ts_state_create(&state, graph));
+        TRY(ts_allocate(2 * (size_t)graph->tensor_count - 1, sizeof *scratch, what, &scratch));
+        ts_state_load(&state, pairs);
+        ts_state_refresh(&state, scratch);
+        double now = ts_seconds(), work = share * search->work, end = 0.0;
+        if (search->deadline > 0.0) {
+            end = now + share * fmax(0.0, search->deadline - now);
+        }
+        ts_budget budget = {0.5 * work, 0.5 * work, now, end > 0.0 ? 0.5 * (now + end) : 0.0, &control, true};
+        TRY(ts_anneal(&state, &search->price, 0.25, 0.06, &random, &budget, &best));
+        budget = (ts_budget){0.5 * work, 0.5 * work, ts_seconds(), end, &control, true};
+        TRY(ts_reconfigure(&state, &search->price, 8, &random, &budget, &changed));
+        ts_state_store(&state, scratch, pairs);
+    }
+    TRY(ts_pairs_price(graph, pairs, &search->price, price));
+    if (atomic_load(&control.cancelled)) {
+        status = ts_fail(TENSUM_STATUS_CANCELLED, "cancelled while looking for a contraction order");
+    }
 done:
     ts_state_free(&state);
     ts_free(scratch);

@@ -118,6 +118,8 @@ typedef struct ts_search {
     void *progress_user;
     double started;      /* ts_seconds() */
     double keep;         /* share of budget and time that is left to slicing */
+    const int32_t *given; /* steps of a tree that slicing starts from too; may be NULL */
+    double memory;       /* bytes that search states may take together; 0: as many as there are threads */
 } ts_search;
 
 struct ts_recipe;
@@ -132,15 +134,28 @@ const ts_optimizer *ts_optimizer_at(int index);
 /* The price for an objective of the public options: "time" (NULL), "flops", "size", "write". */
 tensum_status ts_order_price(const char *minimize, size_t element_bytes, ts_price *price);
 
-/* Choose labels to slice, and better the tree for it, until intermediates held at once are at most `most` elements:
- * see slice.c. MEMORY_LIMIT says what would be needed. pairs->slices is made. *overhead: log2 of the pairs of all slices
+/* Choose labels to slice, and better the tree for it, until intermediates are within the limit: see slice.c. MEMORY_LIMIT says what would be needed. pairs->slices is made. *overhead: log2 of the pairs of all slices
  * over those before. */
-tensum_status ts_slice(const ts_hypergraph *graph, const ts_search *search, double most, ts_pairs *pairs,
+tensum_status ts_slice(const ts_hypergraph *graph, const ts_search *search, ts_memory *memory, ts_pairs *pairs,
                        double *overhead);
 
 /* Put the steps of a tree into the sequence with the lowest peak of memory; *peak: elements of intermediates that are
- * held at once, inputs and output not counted. */
-tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *peak);
+ * held at once, inputs and output not counted; *all (may be NULL): of all intermediates together. */
+tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *peak, double *all);
+/* The same by the weights of a limit. */
+static inline tensum_status ts_schedule_within(const ts_hypergraph *graph, const ts_memory *memory, ts_pairs *pairs,
+                                               double *peak)
+{
+    double held, all;
+    tensum_status status = ts_schedule(graph, pairs, &held, &all);
+    if (status == TENSUM_OK) {
+        *peak = memory->held * held + memory->kept * all;
+    }
+    return status;
+}
+
+/* How many search states of this network may be in memory at once, `threads` at most; at least 1. */
+int32_t ts_states_at_once(const ts_hypergraph *graph, const ts_search *search, int32_t threads);
 
 /* Contractions that make nothing larger: subsets, vectors, matrices into their neighbours, smallest result first.
  * Steps go to pairs; left[] gets the ids that remain, their labels offsets[] and *labels (ts_free). At least 1 tensor. */

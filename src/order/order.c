@@ -1,6 +1,7 @@
 /* tensum_order: options, the table of optimizers, and the way from a network to a tree. */
 #include "order/exact.h"
 #include "order/search.h"
+#include "order/window.h"
 
 /* Candidates that cost little come first. */
 static const ts_recipe automatic = {
@@ -135,19 +136,37 @@ static tensum_status read_options(const tensum_order_options *given, tensum_orde
     return TENSUM_OK;
 }
 
-tensum_status tensum_order(const tensum_network *network, const tensum_order_options *given, tensum_context *context,
-                           tensum_tree **tree)
+/* The search, and the tree that the caller started with if nothing better was found. */
+static tensum_status search_from(const tensum_network *network, const ts_hypergraph *graph, const ts_search *search,
+                                 const ts_optimizer *optimizer, const tensum_tree *start, ts_pairs *given, ts_pairs *pairs)
+{
+    double given_price, price;
+    tensum_status status;
+    if (start == NULL || graph->tensor_count < 2) {
+        return ts_search_network(graph, search, optimizer->recipe, pairs);
+    }
+    TRY(ts_tree_binarize(network, start, given));
+    given->slice_count = 0;
+    TRY(ts_better_start(graph, search, 0.15, given->pairs, &given_price));
+    TRY(ts_search_network(graph, search, optimizer->recipe, pairs));
+    TRY(ts_pairs_price(graph, pairs->pairs, &search->price, &price));
+    if (given_price < price) { /* the ones that the search found first, of equals */
+        memcpy(pairs->pairs, given->pairs, 2 * ((size_t)graph->tensor_count - 1) * sizeof *pairs->pairs);
+    }
+done:
+    return status;
+}
+
+tensum_status ts_order_within(const tensum_network *network, const tensum_order_options *given, ts_memory *memory,
+                              tensum_context *context, tensum_tree **tree)
 {
     tensum_order_options options = TENSUM_ORDER_OPTIONS_INIT;
     ts_hypergraph graph = {0};
-    ts_pairs pairs = {0};
-    ts_search search = {.started = ts_seconds()};
+    ts_pairs pairs = {0}, given_pairs = {0};
+    ts_search search = {.started = ts_seconds(), .memory = memory->search};
     const ts_optimizer *optimizer;
     double peak, overhead;
     tensum_status status;
-    if (network == NULL || tree == NULL) {
-        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s is NULL", network == NULL ? "network" : "tree");
-    }
     TRY(read_options(given, &options));
     TRY(find_method(options.method, &optimizer));
     TRY(ts_order_price(options.minimize, options.element_bytes, &search.price));
@@ -160,20 +179,35 @@ tensum_status tensum_order(const tensum_network *network, const tensum_order_opt
     search.work = options.work < 0.0 ? 1.0 : options.work;
     search.enough = by_default ? 1.0 : 1e-3;
     search.deadline = options.time_limit > 0.0 ? search.started + options.time_limit : 0.0;
-    if (options.memory_limit > 0.0) {
+    if (memory->most > 0.0) {
         search.keep = 0.4; /* for slicing, if it comes to that */
     }
     TRY(ts_hypergraph_create(network, &graph));
     TRY(ts_allocate(graph.tensor_count > 1 ? 2 * (size_t)graph.tensor_count - 2 : 0, sizeof *pairs.pairs,
                     "contraction tree", &pairs.pairs));
-    TRY(ts_search_network(&graph, &search, optimizer->recipe, &pairs));
-    TRY(ts_schedule(&graph, &pairs, &peak));
-    if (options.memory_limit > 0.0 && peak > options.memory_limit) {
-        TRY(ts_slice(&graph, &search, options.memory_limit, &pairs, &overhead));
+    TRY(search_from(network, &graph, &search, optimizer, options.start, &given_pairs, &pairs));
+    search.given = given_pairs.pairs;
+    TRY(ts_schedule_within(&graph, memory, &pairs, &peak));
+    if (memory->most > 0.0 && peak > memory->most) {
+        TRY(ts_slice(&graph, &search, memory, &pairs, &overhead));
     }
     TRY(ts_pairs_to_tree(network, &pairs, tree));
 done:
     ts_pairs_free(&pairs);
+    ts_pairs_free(&given_pairs);
     ts_hypergraph_free(&graph);
     return status;
+}
+
+tensum_status tensum_order(const tensum_network *network, const tensum_order_options *options, tensum_context *context,
+                           tensum_tree **tree)
+{
+    ts_memory memory = TS_MEMORY_INIT;
+    if (network == NULL || tree == NULL) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%s is NULL", network == NULL ? "network" : "tree");
+    }
+    if (options != NULL && options->size == sizeof *options) {
+        memory.most = options->memory_limit;
+    }
+    return ts_order_within(network, options, &memory, context, tree);
 }

@@ -46,6 +46,21 @@ tensum_status ts_order_cost_of(const ts_hypergraph *graph, const ts_pairs *pairs
 /* Split every step of more than two operands into binary steps (exact for few, greedy for many); unary steps vanish. */
 tensum_status ts_tree_binarize(const tensum_network *network, const tensum_tree *tree, ts_pairs *pairs);
 
+/* What a limit on memory bounds. Of a tree's intermediates in its best sequence, `held` times those that are held at
+ * once and `kept` times all together: values are freed when they have been used (1, 0), unless a backward pass or
+ * decoding needs them again (0, 1), and cotangents and winners come to that. */
+typedef struct ts_memory {
+    double most;   /* elements; 0: no limit */
+    double held, kept;
+    double search; /* bytes that the search itself may take; 0: as many as it likes */
+    double needed; /* result, where slicing cannot meet the limit: what `most` would have to be; else 0 */
+} ts_memory;
+#define TS_MEMORY_INIT {0.0, 1.0, 0.0, 0.0, 0.0}
+
+/* tensum_order with that; options->memory_limit is not looked at. */
+tensum_status ts_order_within(const tensum_network *network, const tensum_order_options *options, ts_memory *memory,
+                              tensum_context *context, tensum_tree **tree);
+
 /* Build the hypergraph of a network; release with ts_hypergraph_free. */
 tensum_status ts_hypergraph_create(const tensum_network *network, ts_hypergraph *graph);
 void ts_hypergraph_free(ts_hypergraph *graph);

@@ -20,7 +20,7 @@ static double sliced_weight(const ts_hypergraph *graph, const uint8_t *sliced, c
     return weight;
 }
 
-tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *peak)
+tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *peak, double *all)
 {
     ts_walk walk = {.graph = graph};
     node_memory *memory = NULL;
@@ -29,7 +29,11 @@ tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *p
     tensum_status status;
     int32_t n = graph->tensor_count;
     double kept = 0.0, once = 0.0; /* values that all slices use; the peak of making them */
+    double together = 0.0;
     *peak = 0.0;
+    if (all != NULL) {
+        *all = 0.0;
+    }
     if (n < 1) {
         return TENSUM_OK;
     }
@@ -48,6 +52,7 @@ tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *p
         bool reduced = walk.lengths[t] != graph->tensor_offsets[t + 1] - graph->tensor_offsets[t];
         double size = reduced ? exp2(sliced_weight(graph, sliced, walk.lists[t], walk.lengths[t])) : 0.0;
         memory[t] = (node_memory){size, size, pairs->slice_count == 0};
+        together += size;
         for (int64_t i = graph->tensor_offsets[t]; i < graph->tensor_offsets[t + 1]; i++) {
             memory[t].varies = memory[t].varies || sliced[graph->tensor_labels[i]];
         }
@@ -59,6 +64,7 @@ tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *p
         if (s == n - 2) {
             size = 0.0; /* the output is the caller's */
         }
+        together += size;
         bool varies = memory[a].varies || memory[b].varies;
         for (int i = 0; i < 2; i++) {
             node_memory *child = &memory[i == 0 ? a : b];
@@ -79,6 +85,9 @@ tensum_status ts_schedule(const ts_hypergraph *graph, ts_pairs *pairs, double *p
         ts_links_to_pairs(n, left, right, 2 * n - 2, scratch, pairs->pairs);
     }
     *peak = kept + fmax(once, memory[2 * n - 2].peak);
+    if (all != NULL) {
+        *all = together;
+    }
 done:
     ts_walk_free(&walk);
     ts_free(memory);

@@ -52,6 +52,7 @@ typedef struct party {
     const ts_search *search;
     const ts_recipe *recipe;
     task *tasks;
+    int64_t first; /* task of those that run now */
     bool large; /* too much for one search state */
 } party;
 
@@ -128,7 +129,7 @@ static tensum_status first_tree(const party *p, task *t, bool *found)
 static void work_on(void *argument, int64_t index, int32_t worker)
 {
     party *p = argument;
-    task *t = &p->tasks[index];
+    task *t = &p->tasks[p->first + index];
     bool found = true;
     t->budget.caller = worker == 0;
     if (t->seconds > 0.0) {
@@ -154,6 +155,15 @@ static uint64_t derive(uint64_t seed, uint64_t index)
     return x ^ (x >> 31);
 }
 
+int32_t ts_states_at_once(const ts_hypergraph *graph, const ts_search *search, int32_t threads)
+{
+    if (search->memory <= 0.0) {
+        return threads;
+    }
+    double most = search->memory / (ts_state_bytes(graph) + 1.0);
+    return most < 1.0 ? 1 : most < threads ? (int32_t)most : threads;
+}
+
 /* Run tasks, each with its own `allotted` work; by the clock that many seconds. */
 static tensum_status run(party *p, ts_control *control, int32_t count, double *left)
 {
@@ -162,7 +172,10 @@ static tensum_status run(party *p, ts_control *control, int32_t count, double *l
         t->seconds = p->search->deadline > 0.0 ? t->allotted : 0.0;
         t->budget = (ts_budget){.control = control, .total = t->allotted, .left = t->allotted};
     }
-    ts_pool_run(p->search->pool, count, work_on, p);
+    int32_t together = p->large ? count : ts_states_at_once(p->graph, p->search, count);
+    for (p->first = 0; p->first < count; p->first += together) {
+        ts_pool_run(p->search->pool, ts_min64(together, count - p->first), work_on, p);
+    }
     for (int32_t i = 0; i < count; i++) {
         if (p->tasks[i].status != TENSUM_OK) {
             /* The message stayed on the thread that failed. */
@@ -380,7 +393,7 @@ done:
 tensum_status ts_search_connected(const ts_hypergraph *graph, const ts_search *search, const ts_recipe *recipe,
                                   ts_control *control, double *work, int32_t *pairs)
 {
-    party p = {graph, search, recipe, NULL, ts_state_bytes(graph) > TS_STATE_BYTES};
+    party p = {graph, search, recipe, NULL, 0, ts_state_bytes(graph) > ts_state_room(search)};
     int32_t *bounded = NULL, most = recipe->exact ? TS_EXACT_MOST : recipe->width > 0 ? TS_SMALL : 2;
     double price, bound;
     tensum_status status;

@@ -38,6 +38,16 @@ struct ts_control {
 tensum_status ts_search_connected(const ts_hypergraph *graph, const ts_search *search, const ts_recipe *recipe,
                                   ts_control *control, double *work, int32_t *pairs);
 
+/* The most that one search state may take. */
+static inline double ts_state_room(const ts_search *search)
+{
+    return search->memory > 0.0 ? fmin(search->memory, TS_STATE_BYTES) : TS_STATE_BYTES;
+}
+
+/* Better a given tree within `share` of the budget; *price is log2. */
+tensum_status ts_better_start(const ts_hypergraph *graph, const ts_search *search, double share, int32_t *pairs,
+                              double *price);
+
 /* The same for any network; pairs->pairs has room for all steps. */
 tensum_status ts_search_network(const ts_hypergraph *graph, const ts_search *search, const ts_recipe *recipe,
                                 ts_pairs *pairs);

@@ -16,8 +16,10 @@ enum { RUNS = 6 };
 typedef struct slicer {
     const ts_hypergraph *graph;
     const ts_search *search;
-    double most;
+    const ts_memory *memory;
+    double most; /* elements of one intermediate, from where on the limit may be kept */
     ts_random random;
+    const int32_t *start;
     bool sweeps; /* starts from a sweep of its own */
     double luck; /* scores are blurred by up to this factor */
     ts_budget budget;
@@ -34,10 +36,10 @@ typedef struct slicer {
     tensum_status status;
 } slicer;
 
+/* All but the tree and its slices. */
 static void release(slicer *s)
 {
     ts_state_free(&s->state);
-    ts_pairs_free(&s->pairs);
     ts_free(s->scratch);
     ts_free(s->holder_offsets);
     ts_free(s->holders);
@@ -45,9 +47,13 @@ static void release(slicer *s)
     ts_free(s->reached);
     ts_free(s->price_of);
     ts_free(s->size_of);
+    s->scratch = s->holders = NULL;
+    s->holder_offsets = NULL;
+    s->varies = s->reached = NULL;
+    s->price_of = s->size_of = NULL;
 }
 
-static tensum_status create(slicer *s, const ts_pairs *pairs)
+static tensum_status create(slicer *s)
 {
     const ts_hypergraph *graph = s->graph;
     tensum_status status;
@@ -56,7 +62,7 @@ static tensum_status create(slicer *s, const ts_pairs *pairs)
     s->pairs.tensor_count = graph->tensor_count;
     TRY(ts_allocate(2 * n, sizeof *s->pairs.pairs, what, &s->pairs.pairs));
     TRY(ts_allocate(labels, sizeof *s->pairs.slices, what, &s->pairs.slices));
-    memcpy(s->pairs.pairs, pairs->pairs, 2 * (n - 1) * sizeof *pairs->pairs);
+    memcpy(s->pairs.pairs, s->start, 2 * (n - 1) * sizeof *s->start);
     TRY(ts_allocate(2 * n, sizeof *s->scratch, what, &s->scratch));
     TRY(ts_allocate_zero(2 * n, 1, what, &s->varies));
     TRY(ts_allocate_zero(2 * n, 1, what, &s->reached));
@@ -262,8 +268,8 @@ static tensum_status drop_slices(slicer *s)
         int32_t label = s->pairs.slices[i];
         s->pairs.slices[i] = s->pairs.slices[--s->pairs.slice_count];
         s->pairs.slices[s->pairs.slice_count] = label;
-        TRY(ts_schedule(s->graph, &s->pairs, &peak));
-        if (peak <= s->most) {
+        TRY(ts_schedule_within(s->graph, s->memory, &s->pairs, &peak));
+        if (peak <= s->memory->most) {
             s->slices -= s->graph->log2_extents[label];
         } else {
             s->pairs.slices[s->pairs.slice_count++] = s->pairs.slices[i];
@@ -292,13 +298,13 @@ done:
     return status;
 }
 
-static tensum_status run(slicer *s, const ts_pairs *start)
+static tensum_status run(slicer *s)
 {
     double peak, excess, before;
     int32_t node, *kept = NULL;
     size_t steps = (size_t)s->graph->tensor_count - 1;
     tensum_status status;
-    TRY(create(s, start));
+    TRY(create(s));
     if (s->sweeps) {
         TRY(start_from_sweep(s, ts_random_next(&s->random)));
     } else {
@@ -308,14 +314,14 @@ static tensum_status run(slicer *s, const ts_pairs *start)
         double size = largest_node(s, &node);
         if (size <= log2(s->most)) {
             ts_state_store(&s->state, s->scratch, s->pairs.pairs);
-            TRY(ts_schedule(s->graph, &s->pairs, &peak));
-            if (peak <= s->most) {
+            TRY(ts_schedule_within(s->graph, s->memory, &s->pairs, &peak));
+            if (peak <= s->memory->most) {
                 break;
             }
             s->needed = peak;
         }
         if (!slice_one(s)) {
-            s->needed = fmax(s->needed, exp2(size));
+            s->needed = fmax(s->needed, exp2(size) * fmax(s->memory->held, s->memory->kept));
             goto done;
         }
         /* While most of it is to come, the tree is bettered after every few labels only. */
@@ -334,11 +340,11 @@ static tensum_status run(slicer *s, const ts_pairs *start)
     TRY(better(s, log2(s->most) - 1.0 > largest_node(s, &node) ? log2(s->most) - 1.0 : largest_node(s, &node), 0.9));
     ts_state_store(&s->state, s->scratch, s->pairs.pairs);
     s->price = weigh(s, 0.0, &excess);
-    TRY(ts_schedule(s->graph, &s->pairs, &peak));
-    if (peak > s->most || s->price > before) {
+    TRY(ts_schedule_within(s->graph, s->memory, &s->pairs, &peak));
+    if (peak > s->memory->most || s->price > before) {
         memcpy(s->pairs.pairs, kept, 2 * steps * sizeof *kept);
         s->price = before;
-        TRY(ts_schedule(s->graph, &s->pairs, &peak));
+        TRY(ts_schedule_within(s->graph, s->memory, &s->pairs, &peak));
     }
 done:
     ts_free(kept);
@@ -347,23 +353,24 @@ done:
 
 typedef struct party {
     slicer slicers[RUNS];
-    const ts_pairs *start;
     double seconds, end;
+    int64_t first; /* slicer of those that run now */
 } party;
 
 static void work_on(void *argument, int64_t index, int32_t worker)
 {
     party *p = argument;
-    slicer *s = &p->slicers[index];
+    slicer *s = &p->slicers[p->first + index];
     s->budget.caller = worker == 0;
     if (p->seconds > 0.0) {
         s->budget.start = ts_seconds();
         s->budget.deadline = fmin(s->budget.start + p->seconds, p->end);
     }
-    s->status = run(s, p->start);
+    s->status = run(s);
+    release(s);
 }
 
-tensum_status ts_slice(const ts_hypergraph *graph, const ts_search *search, double most, ts_pairs *pairs,
+tensum_status ts_slice(const ts_hypergraph *graph, const ts_search *search, ts_memory *memory, ts_pairs *pairs,
                        double *overhead)
 {
     party *p = NULL;
@@ -373,14 +380,18 @@ tensum_status ts_slice(const ts_hypergraph *graph, const ts_search *search, doub
     int32_t best = -1;
     atomic_init(&control.stop, false);
     atomic_init(&control.cancelled, false);
-    if (ts_state_bytes(graph) > RUNS * TS_STATE_BYTES) {
+    if (ts_state_bytes(graph) > 6.0 * TS_STATE_BYTES) {
         return ts_fail(TENSUM_STATUS_UNSUPPORTED, "a network of %d tensors is too large to be sliced",
                        graph->tensor_count);
     }
+    if (search->memory > 0.0 && ts_state_bytes(graph) > search->memory) {
+        return ts_fail(TENSUM_STATUS_MEMORY_LIMIT,
+                       "the search for slices needs %.0f bytes for itself, the memory limit leaves %.0f",
+                       ts_state_bytes(graph), search->memory);
+    }
     TRY(ts_order_cost_of(graph, pairs, &before));
     TRY(ts_allocate_zero(1, sizeof *p, what, &p));
-    p->start = pairs;
-    int32_t threads = ts_pool_threads(search->pool);
+    int32_t threads = ts_states_at_once(graph, search, ts_pool_threads(search->pool));
     if (search->deadline > 0.0) {
         p->end = search->deadline;
         p->seconds = fmax(1e-2, search->deadline - ts_seconds()) / (double)((RUNS + threads - 1) / threads);
@@ -390,15 +401,19 @@ tensum_status ts_slice(const ts_hypergraph *graph, const ts_search *search, doub
         slicer *s = &p->slicers[i];
         s->graph = graph;
         s->search = search;
-        s->most = most;
+        s->memory = memory;
+        s->most = memory->most / (memory->held + memory->kept);
         s->sweeps = i % 2 == 1;
+        s->start = i == 2 && search->given != NULL ? search->given : pairs->pairs;
         s->luck = i < 2 ? 0.0 : 0.5;
         s->price = before.tc;
         ts_random_seed(&s->random, search->seed + (uint64_t)i);
         s->budget.total = s->budget.left = fmax(search->work * search->keep, 0.05) / RUNS;
         s->budget.control = &control;
     }
-    ts_pool_run(search->pool, RUNS, work_on, p);
+    for (p->first = 0; p->first < RUNS; p->first += threads) {
+        ts_pool_run(search->pool, ts_min64(threads, RUNS - p->first), work_on, p);
+    }
     for (int i = 0; i < RUNS; i++) {
         const slicer *s = &p->slicers[i];
         if (s->status != TENSUM_OK) {
@@ -418,8 +433,10 @@ tensum_status ts_slice(const ts_hypergraph *graph, const ts_search *search, doub
         for (int i = 0; i < RUNS; i++) {
             least = fmin(least, p->slicers[i].needed);
         }
+        memory->needed = least;
         status = ts_fail(TENSUM_STATUS_MEMORY_LIMIT,
-                         "a memory limit of %.0f elements cannot be met by slicing, %.0f would be needed", most, least);
+                         "a memory limit of %.0f elements cannot be met by slicing, %.0f would be needed", memory->most,
+                         least);
         goto done;
     }
     TRY(ts_order_cost_of(graph, &p->slicers[best].pairs, &after));
@@ -430,7 +447,7 @@ tensum_status ts_slice(const ts_hypergraph *graph, const ts_search *search, doub
 done:
     if (p != NULL) {
         for (int i = 0; i < RUNS; i++) {
-            release(&p->slicers[i]);
+            ts_pairs_free(&p->slicers[i].pairs);
         }
     }
     ts_free(p);

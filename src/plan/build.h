@@ -30,6 +30,6 @@ typedef struct ts_builder {
 tensum_status ts_build_nodes(ts_builder *builder);
 /* Offsets for all modes, peak bytes. */
 tensum_status ts_build_memory(tensum_plan *plan);
-void ts_build_costs(tensum_plan *plan);
+tensum_status ts_build_costs(tensum_plan *plan);
 
 #endif

@@ -19,7 +19,65 @@ static double step_pairs(const tensum_plan *plan, const ts_step *step)
            size_of(plan, step->right, step->right_count) * size_of(plan, step->sum, step->sum_count);
 }
 
-void ts_build_costs(tensum_plan *plan)
+/* Adds, to whole[s], the log2 extents of the sliced labels that step s would have had unsliced: a label is open in a
+ * value where it occurs below and something else needs it too. uses[] [value_count] is scratch. */
+static void add_slices(const tensum_plan *plan, double *whole, int32_t *uses)
+{
+    const tensum_network *network = plan->network;
+    int64_t n = network->operand_count;
+    for (int32_t k = 0; k < plan->slice_label_count; k++) {
+        int32_t label = plan->slice_labels[k], total = 0;
+        bool output = false;
+        memset(uses, 0, (size_t)plan->value_count * sizeof *uses);
+        for (int64_t i = 0; i <= n; i++) {
+            for (int64_t m = network->effective_offsets[i]; m < network->effective_offsets[i + 1]; m++) {
+                bool same = network->effective[m] == label;
+                output = output || (same && i == n);
+                uses[i] += same && i < n;
+                total += same && i < n;
+            }
+        }
+        for (int32_t s = 0; s < plan->step_count; s++) {
+            const ts_step *step = &plan->steps[s];
+            const int32_t operands[2] = {step->a, step->b};
+            bool held = false;
+            int32_t below = 0;
+            for (int i = 0; i < 2; i++) {
+                if (operands[i] >= 0) {
+                    int32_t here = uses[operands[i]];
+                    below += here;
+                    held = held || (here > 0 && (here < total || output || operands[i] < n));
+                }
+            }
+            uses[step->c] = below;
+            whole[s] += held ? log2((double)ts_plan_extent(plan, label)) : 0.0;
+        }
+    }
+}
+
+static tensum_status slicing_overhead(tensum_plan *plan, double pairs)
+{
+    tensum_status status = TENSUM_OK;
+    double *whole = NULL, before = 0;
+    int32_t *uses = NULL;
+    plan->overhead = 0;
+    if (plan->slice_total <= 1) {
+        return TENSUM_OK;
+    }
+    TRY(ts_allocate_zero((size_t)plan->step_count, sizeof *whole, "plan costs", &whole));
+    TRY(ts_allocate((size_t)plan->value_count, sizeof *uses, "plan costs", &uses));
+    add_slices(plan, whole, uses);
+    for (int32_t s = 0; s < plan->step_count; s++) {
+        before += step_pairs(plan, &plan->steps[s]) * exp2(whole[s]);
+    }
+    plan->overhead = log2(fmax(pairs, 1)) - log2(fmax(before, 1));
+done:
+    ts_free(whole);
+    ts_free(uses);
+    return status;
+}
+
+tensum_status ts_build_costs(tensum_plan *plan)
 {
     double pairs = 0, moved = 0, largest = 1, slices = (double)plan->slice_total;
     for (int32_t i = 0; i < plan->value_count; i++) {
@@ -39,6 +97,7 @@ void ts_build_costs(tensum_plan *plan)
     plan->tc = log2(fmax(pairs, 1));
     plan->rw = log2(fmax(moved, 1));
     plan->sc = log2(largest);
+    return slicing_overhead(plan, pairs);
 }
 
 tensum_status tensum_plan_cost(const tensum_plan *plan, tensum_cost *cost)
@@ -54,6 +113,7 @@ tensum_status tensum_plan_cost(const tensum_plan *plan, tensum_cost *cost)
     cost->peak_bytes_value = cost->peak_bytes_winners = plan->value_bytes;
     cost->peak_bytes_gradient = plan->gradient_bytes;
     cost->peak_bytes_decode = plan->keep_bytes;
+    cost->overhead = plan->overhead;
     return TENSUM_OK;
 }
 

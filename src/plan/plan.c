@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "plan/build.h"
 
@@ -406,14 +407,16 @@ static bool output_repeats(const tensum_network *network)
 static tensum_status check_limit(const tensum_plan *plan, const tensum_plan_options *options)
 {
     unsigned modes = options->memory_modes != 0 ? options->memory_modes : TENSUM_VALUE;
-    uint64_t needed = (modes & TENSUM_GRADIENT) != 0 ? plan->gradient_bytes
-                      : (modes & TENSUM_DECODE) != 0 ? plan->keep_bytes
-                                                     : plan->value_bytes;
-    if (options->memory_limit != 0 && needed > options->memory_limit) {
+    uint64_t needed = ts_plan_arena_bytes(plan, modes), taken = options->memory_taken;
+    if (options->memory_limit != 0 && (taken > options->memory_limit || needed > options->memory_limit - taken)) {
+        char held[80] = "";
+        if (taken != 0) {
+            snprintf(held, sizeof held, " besides the %" PRIu64 " that are taken", taken);
+        }
         return ts_fail(TENSUM_STATUS_MEMORY_LIMIT,
-                       "this order needs %" PRIu64 " bytes for intermediates, the limit is %" PRIu64
+                       "this order needs %" PRIu64 " bytes for intermediates%s, the limit is %" PRIu64
                        "; slice labels or choose another order",
-                       needed, options->memory_limit);
+                       needed, held, options->memory_limit);
     }
     return TENSUM_OK;
 }
@@ -455,6 +458,7 @@ tensum_status tensum_plan_create(tensum_network *network, tensum_tree *tree, con
     plan->network = tensum_network_retain(network);
     plan->tree = tensum_tree_retain(tree);
     plan->memory_limit = options->memory_limit;
+    plan->memory_taken = options->memory_taken;
     plan->algebra.semiring = options->semiring;
     plan->algebra.dtype = options->dtype;
     plan->algebra.modulus = options->semiring == TENSUM_SUM_PRODUCT_MOD ? options->modulus : 0;
@@ -492,7 +496,7 @@ tensum_status tensum_plan_create(tensum_network *network, tensum_tree *tree, con
         plan->scalar_output = plan->scalar_output && network->raw_extents[m] == 1;
     }
     TRY(ts_build_memory(plan));
-    ts_build_costs(plan);
+    TRY(ts_build_costs(plan));
     TRY(check_limit(plan, options));
     *out = plan;
     plan = NULL;

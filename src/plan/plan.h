@@ -60,9 +60,19 @@ struct tensum_plan {
     bool scalar_output;      /* the output has exactly one element */
     bool too_large;          /* sizes exceed 2^62 bytes: costs are right, no program can be made */
     double tc, sc, rw;
-    uint64_t memory_limit;   /* bytes for intermediates, 0: none */
+    double overhead;         /* log2 of the pairs of all slices over those of the tree unsliced */
+    uint64_t memory_limit;   /* bytes for a run, 0: none */
+    uint64_t memory_taken;   /* of them, what the caller holds */
     uint64_t value_bytes, keep_bytes, gradient_bytes; /* arena sizes; gradient includes kept values, cotangents, winners */
 };
+
+/* Bytes of intermediates, winners and cotangents for a set of modes. */
+static inline uint64_t ts_plan_arena_bytes(const tensum_plan *plan, unsigned modes)
+{
+    return (modes & TENSUM_GRADIENT) != 0 ? plan->gradient_bytes
+           : (modes & TENSUM_DECODE) != 0 ? plan->keep_bytes
+                                          : plan->value_bytes;
+}
 
 /* The extent of a label as an operand of the plan sees it. */
 static inline int64_t ts_plan_extent(const tensum_plan *plan, int32_t label)

@@ -14,6 +14,37 @@ static tensum_solve_options settled(const tensum_solve_options *given)
     return options;
 }
 
+static int64_t output_elements(const tensum_network *network)
+{
+    int32_t rank = 0;
+    const int64_t *extents = NULL;
+    int64_t count = 1;
+    if (tensum_network_operand(network, -1, &rank, NULL, &extents) != TENSUM_OK) {
+        return 0;
+    }
+    for (int32_t i = 0; i < rank; i++) {
+        count *= extents[i]; /* the network has checked the product */
+    }
+    return count;
+}
+
+/* Bytes that are held during a run: inputs and the tables that they were made from, output, gradients, an assignment. */
+static uint64_t held_bytes(const tensum_problem *problem)
+{
+    uint64_t element = tensum_dtype_bytes(problem->dtype), bytes = 0;
+    uint64_t gradient = tensum_dtype_bytes(tensum_dtype_gradient(problem->dtype));
+    for (int64_t i = 0; i < problem->operand_count; i++) {
+        uint64_t count = 1;
+        for (int32_t m = 0; m < problem->operands[i].rank; m++) {
+            count *= (uint64_t)problem->operands[i].extents[m];
+        }
+        bool wanted = (problem->modes & TENSUM_GRADIENT) != 0 && problem->operands[i].wants_gradient;
+        bytes += count * (element + sizeof(double) + (wanted ? gradient : 0));
+    }
+    bytes += (uint64_t)tensum_network_label_count(problem->network) * sizeof(int64_t);
+    return bytes + (uint64_t)output_elements(problem->network) * element;
+}
+
 tensum_status tensum_problem_plan(tensum_problem *problem, const tensum_solve_options *given, tensum_plan **plan,
                                   double *order_seconds)
 {
@@ -30,6 +61,10 @@ tensum_status tensum_problem_plan(tensum_problem *problem, const tensum_solve_op
     plan_options.modulus = problem->modulus;
     plan_options.memory_limit = options.memory_limit;
     plan_options.memory_modes = problem->modes;
+    plan_options.device = options.device;
+    if (options.memory_limit != 0 && options.device.kind != TENSUM_CUDA) { /* a device's memory is its own */
+        plan_options.memory_taken = held_bytes(problem);
+    }
     if (tree != NULL) {
         TRY(tensum_plan_create(problem->network, tree, &plan_options, plan));
     } else {
@@ -51,20 +86,6 @@ tensum_status tensum_problem_plan(tensum_problem *problem, const tensum_solve_op
 done:
     tensum_tree_release(tree);
     return status;
-}
-
-static int64_t output_elements(const tensum_network *network)
-{
-    int32_t rank = 0;
-    const int64_t *extents = NULL;
-    int64_t count = 1;
-    if (tensum_network_operand(network, -1, &rank, NULL, &extents) != TENSUM_OK) {
-        return 0;
-    }
-    for (int32_t i = 0; i < rank; i++) {
-        count *= extents[i]; /* the network has checked the product */
-    }
-    return count;
 }
 
 /* Gradients for the operands that want one; the others get no data. */

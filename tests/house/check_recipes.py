@@ -131,7 +131,7 @@ def use(library, scratch):
         _fields_ = [("size", ctypes.c_size_t), ("method", ctypes.c_char_p), ("seed", ctypes.c_uint64),
                     ("work", ctypes.c_double), ("time_limit", ctypes.c_double), ("minimize", ctypes.c_char_p),
                     ("memory_limit", ctypes.c_double), ("element_bytes", ctypes.c_size_t), ("progress", ctypes.c_void_p),
-                    ("user", ctypes.c_void_p)]
+                    ("user", ctypes.c_void_p), ("start", ctypes.c_void_p)]
     options = Options(ctypes.sizeof(Options), b"hottest", 0, -1.0)
     if library.tensum_order(network, ctypes.byref(options), None, ctypes.byref(tree)):
         problems.append(f"the optimizer: {text(library.tensum_last_error)}")

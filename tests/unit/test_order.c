@@ -327,7 +327,7 @@ static void costs_are_what_they_are_called(void **state)
     assert_near(exp2(cost.tc), 32 + 4 * (16 + 256 + 32), 1e-6);
     assert_near(exp2(cost.sc), 128, 1e-6);
     double peak;
-    OK(ts_schedule(&made.graph, &pairs, &peak));
+    OK(ts_schedule(&made.graph, &pairs, &peak, NULL));
     /* the sum over m (1) is kept for all slices; ik (16) and il (32) are held together */
     assert_near(peak, 1 + 16 + 32, 1e-9);
 }
@@ -693,10 +693,11 @@ static void slices_keep_the_limit(void **state)
         double peak, overhead;
         OK(ts_allocate(2 * 48, sizeof *pairs.pairs, "tree", &pairs.pairs));
         OK(ts_search_network(&made.graph, &search, ts_optimizer_at(0)->recipe, &pairs));
-        OK(ts_slice(&made.graph, &search, limit, &pairs, &overhead));
+        ts_memory memory = {limit, 1.0, 0.0, 0.0, 0.0};
+        OK(ts_slice(&made.graph, &search, &memory, &pairs, &overhead));
         check_tree(pairs.pairs, 49);
         assert_true(pairs.slice_count > 0);
-        OK(ts_schedule(&made.graph, &pairs, &peak));
+        OK(ts_schedule(&made.graph, &pairs, &peak, NULL));
         assert_true(peak <= limit);
         OK(ts_order_cost_of(&made.graph, &pairs, &cost));
         assert_true(cost.sc <= fmax(4.0, log2(limit)) + 1e-9); /* inputs have up to 4 labels and are not counted */
@@ -713,7 +714,8 @@ static void impossible_limits_say_what_is_needed(void **state)
     double overhead;
     OK(ts_allocate(2 * 8, sizeof *pairs.pairs, "tree", &pairs.pairs));
     OK(ts_search_network(&made.graph, &search, ts_optimizer_at(0)->recipe, &pairs));
-    assert_int_equal(ts_slice(&made.graph, &search, 0.5, &pairs, &overhead), TENSUM_STATUS_MEMORY_LIMIT);
+    ts_memory memory = {0.5, 1.0, 0.0, 0.0, 0.0};
+    assert_int_equal(ts_slice(&made.graph, &search, &memory, &pairs, &overhead), TENSUM_STATUS_MEMORY_LIMIT);
     assert_non_null(strstr(tensum_last_error(), "would be needed"));
     ts_pairs_free(&pairs);
 }
