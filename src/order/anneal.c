@@ -33,7 +33,7 @@ typedef struct annealer {
     const ts_price *price;
     double reference; /* log2 of the unit of the linear prices below */
     double *step_price, *size_price; /* [2 n - 1] */
-    double luck[LUCK]; /* 1 / u of uniform u, whose power T is what a price may grow by */
+    double luck[LUCK]; /* log2 of 1 / u of uniform u, whose power T is what a price may grow by */
     double allowed[LUCK];
 } annealer;
 
@@ -131,20 +131,22 @@ tensum_status ts_anneal(ts_state *state, const ts_price *price, double hot, doub
     TRY(ts_allocate(nodes, sizeof *scratch, what, &scratch));
     a.reference = ts_state_price(state, price);
     for (int i = 0; i < LUCK; i++) {
-        a.luck[i] = 1.0 / (ts_random_unit(random) + 1e-300);
+        a.luck[i] = -log2(ts_random_unit(random) + 1e-300);
     }
     double total = price_all(&a), lowest = total;
     bool more = true;
     double work = trial_work(state) * (double)n;
     keep_links(state, links);
     /* The temperature changes about 60 times, but not so often that preparing it would count. */
-    int64_t every = (int64_t)fmax(1.0, fmin(budget->left / work / 60.0, 16.0 + 1e5 / (double)n));
+    double preparing = 8e-9 * LUCK + 1e-8 * (double)n, rare = preparing / (0.2 * work);
+    int64_t every = (int64_t)fmax(fmax(1.0, rare), fmin(budget->left / work / 60.0, 16.0 + 1e5 / (double)n));
     for (int64_t s = 0; more; s++) {
         if (s % every == 0) {
             double temperature = hot * pow(cold / hot, ts_budget_used(budget));
             for (int i = 0; i < LUCK; i++) {
-                a.allowed[i] = pow(a.luck[i], temperature);
+                a.allowed[i] = exp2(a.luck[i] * temperature);
             }
+            budget->left -= preparing;
             total = price_all(&a); /* rounding errors do not pile up */
         }
         total += sweep(&a, random);

@@ -1,6 +1,7 @@
 #include "order/dissect.h"
 
 #include "order/exact.h"
+#include "order/metis.h"
 #include "order/state.h"
 
 static const char *const what = "nested dissection";
@@ -15,6 +16,7 @@ typedef struct dissector {
     const ts_hypergraph *graph;
     ts_price price;
     double imbalance, outer;
+    bool metis;
     ts_random random;
     int32_t *counts;  /* [label_count] tensors that hold a label */
     int32_t *members; /* [n] tensors, piece by piece */
@@ -84,7 +86,11 @@ static tensum_status cut(dissector *d, const piece *p, const ts_hypergraph *part
     }
     ts_nets nets = {part->tensor_count, part->label_count, d->offsets, d->pins, d->net_weights, d->vertex_weights};
     double imbalance = d->imbalance * (0.5 + ts_random_unit(&d->random));
-    TRY(ts_bisect(&nets, imbalance, &d->random, d->side, &weight));
+    if (d->metis) {
+        TRY(ts_metis_bisect(&nets, imbalance, ts_random_next(&d->random), d->side));
+    } else {
+        TRY(ts_bisect(&nets, imbalance, &d->random, d->side, &weight));
+    }
     int32_t low = 0, high = p->count;
     for (int32_t i = 0; i < p->count; i++) {
         d->swap[d->side[i] == 0 ? low++ : --high] = d->members[p->first + i];
@@ -144,10 +150,10 @@ static void release(dissector *d)
     ts_free(d->vertex_weights);
 }
 
-tensum_status ts_dissect(const ts_hypergraph *graph, double imbalance, double outer, uint64_t seed, ts_budget *budget,
-                         int32_t *pairs, bool *found)
+tensum_status ts_dissect(const ts_hypergraph *graph, double imbalance, double outer, bool metis, uint64_t seed,
+                         ts_budget *budget, int32_t *pairs, bool *found)
 {
-    dissector d = {.graph = graph, .price = TS_PRICE_FLOPS, .imbalance = imbalance, .outer = outer};
+    dissector d = {.graph = graph, .price = TS_PRICE_FLOPS, .imbalance = imbalance, .outer = outer, .metis = metis};
     ts_hypergraph part = {0};
     piece *stack = NULL;
     int32_t *scratch = NULL, depth = 0, n = graph->tensor_count;

@@ -18,8 +18,8 @@ tensum_status ts_bisect(const ts_nets *nets, double imbalance, ts_random *random
 
 /* Nested dissection: tensors are cut in two so that the labels between the halves weigh least, and so on in each half.
  * Labels that leave a part are in the last step of that part however it is cut: they count by `outer` (0 to 1) only.
- * Small parts get their best order. false in *found if the budget ended before. */
-tensum_status ts_dissect(const ts_hypergraph *graph, double imbalance, double outer, uint64_t seed, ts_budget *budget,
-                         int32_t *pairs, bool *found);
+ * Small parts get their best order. `metis`: cut by METIS in place of ts_bisect. false in *found if the budget ended before. */
+tensum_status ts_dissect(const ts_hypergraph *graph, double imbalance, double outer, bool metis, uint64_t seed,
+                         ts_budget *budget, int32_t *pairs, bool *found);
 
 #endif

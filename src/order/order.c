@@ -1,5 +1,6 @@
 /* tensum_order: options, the table of optimizers, and the way from a network to a tree. */
 #include "order/exact.h"
+#include "order/metis.h"
 #include "order/search.h"
 #include "order/window.h"
 
@@ -27,6 +28,10 @@ static const ts_recipe dissection = {
     .candidates = {{TS_FROM_DISSECTION, 0.10, 0.3}, {TS_FROM_DISSECTION, 0.05, 0.0}, {TS_FROM_DISSECTION, 0.15, 0.3},
                    {TS_FROM_DISSECTION, 0.10, 1.0}, {TS_FROM_DISSECTION, 0.20, 0.0}, {TS_FROM_DISSECTION, 0.05, 0.3}},
     .candidate_count = 6, .width = 10};
+static const ts_recipe metis = {
+    .candidates = {{TS_FROM_METIS, 0.10, 0.3}, {TS_FROM_METIS, 0.05, 0.0}, {TS_FROM_METIS, 0.15, 0.3},
+                   {TS_FROM_METIS, 0.10, 1.0}, {TS_FROM_METIS, 0.20, 0.0}, {TS_FROM_METIS, 0.05, 0.3}},
+    .candidate_count = 6, .width = 10};
 static const ts_recipe sweep = {
     .candidates = {{TS_FROM_SWEEP, 0.0, 0.0}, {TS_FROM_SWEEP, 0.0, 0.0}, {TS_FROM_SWEEP, 0.0, 0.0},
                    {TS_FROM_SWEEP, 0.0, 0.0}},
@@ -46,6 +51,7 @@ static const ts_optimizer table[] = {
     {"greedy", &greedy, "cheapest pair first, several times with noise"},
     {"annealing", &annealing, "simulated annealing of a greedy tree by rotations"},
     {"dissection", &dissection, "nested dissection, then every small subtree made optimal"},
+    {"metis", &metis, "dissection with cuts by METIS, where that is installed"},
     {"sweep", &sweep, "one tensor absorbs its neighbours, from the rim on"},
     {"min_degree", &minimum_degree, "eliminates the label with the smallest clique first"},
     {"min_fill", &minimum_fill, "eliminates the label first that joins the fewest labels anew"},
@@ -80,6 +86,9 @@ static tensum_status find_method(const char *name, const ts_optimizer **optimize
         names[i] = table[i].name;
         if (strcmp(name, table[i].name) == 0) {
             *optimizer = &table[i];
+            if (table[i].recipe == &metis && !ts_metis_installed()) {
+                return ts_fail(TENSUM_STATUS_UNSUPPORTED, "method \"metis\" needs METIS, and no libmetis.so.5 was found");
+            }
             return TENSUM_OK;
         }
     }

@@ -119,7 +119,9 @@ static tensum_status first_tree(const party *p, task *t, bool *found)
         t->budget.left *= 0.5;
         break;
     case TS_FROM_DISSECTION:
-        status = ts_dissect(p->graph, c->parameter, c->outer, t->seed, &t->budget, t->pairs, found);
+    case TS_FROM_METIS:
+        status = ts_dissect(p->graph, c->parameter, c->outer, c->source == TS_FROM_METIS, t->seed, &t->budget, t->pairs,
+                            found);
         return status;
     }
     *found = isfinite(width);
@@ -195,6 +197,7 @@ static double expect(const party *p, const ts_candidate *candidate)
     case TS_FROM_SWEEP:
         return 3e-6 * n;
     case TS_FROM_DISSECTION:
+    case TS_FROM_METIS:
         return 1.8e-6 * pins * log2(1.0 + n / 6.0);
     default:
         return (p->large ? 1e-4 : 1e-5) * n; /* they stop themselves where it takes much more */
@@ -211,7 +214,8 @@ static int32_t choose_candidates(party *p, double budget, uint64_t seed)
     bool dissected = false;
     for (int32_t i = 1; i < recipe->candidate_count; i++) {
         double cost = expect(p, &recipe->candidates[i]);
-        bool dissection = recipe->candidates[i].source == TS_FROM_DISSECTION;
+        ts_source source = recipe->candidates[i].source;
+        bool dissection = source == TS_FROM_DISSECTION || source == TS_FROM_METIS;
         double share = dissection && !dissected ? 0.7 : 0.25;
         if (total + cost <= share * budget) {
             total += cost;
@@ -266,7 +270,7 @@ static void keep_kinds(const party *p, int32_t count, int32_t **kinds, double *p
     for (int32_t i = 0; i < count; i++) {
         const task *t = &p->tasks[i];
         ts_source source = t->candidate->source;
-        int32_t kind = source == TS_FROM_DISSECTION ? 0 : source == TS_FROM_GREEDY ? 1 : source == TS_FROM_SWEEP ? 2 : 3;
+        int32_t kind = source == TS_FROM_DISSECTION || source == TS_FROM_METIS ? 0 : source == TS_FROM_GREEDY ? 1 : source == TS_FROM_SWEEP ? 2 : 3;
         if (t->price < prices[kind]) {
             prices[kind] = t->price;
             memcpy(kinds[kind], t->pairs, 2 * ((size_t)p->graph->tensor_count - 1) * sizeof **kinds);

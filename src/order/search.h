@@ -10,7 +10,14 @@ enum { TS_MOST_CANDIDATES = 24, TS_CHAINS = 4, TS_SMALL = 10 /* tensors: exact a
 #define TS_STATE_BYTES 2.5e8
 
 /* Where a first tree comes from. */
-typedef enum ts_source { TS_FROM_GREEDY, TS_FROM_DEGREE, TS_FROM_FILL, TS_FROM_DISSECTION, TS_FROM_SWEEP } ts_source;
+typedef enum ts_source {
+    TS_FROM_GREEDY,
+    TS_FROM_DEGREE,
+    TS_FROM_FILL,
+    TS_FROM_DISSECTION,
+    TS_FROM_METIS, /* the same with cuts by METIS */
+    TS_FROM_SWEEP
+} ts_source;
 typedef struct ts_candidate {
     ts_source source;
     double parameter; /* greedy: temperature; elimination: noise; dissection: imbalance */
