@@ -225,19 +225,34 @@ static void tree_free(PyObject *self)
     Py_DECREF(type);
 }
 
-/* tree_search(network, *, method, seed, work, time_limit, minimize, memory_limit (elements), element_bytes, progress) */
+/* The tree of a plan that keeps a limit on the bytes of a run. */
+static tensum_status search_within(tensum_network *network, const tensum_order_options *order,
+                                   const tensum_plan_options *options, tensum_context *context, tensum_tree **tree)
+{
+    tensum_plan *plan = NULL;
+    tensum_status status = tensum_plan_search(network, order, options, context, &plan);
+    *tree = status == TENSUM_OK ? tensum_tree_retain(tensum_plan_tree(plan)) : NULL;
+    tensum_plan_release(plan);
+    return status;
+}
+
+/* tree_search(network, *, method, seed, work, time_limit, minimize, memory_limit (bytes of a run), semiring, dtype,
+ * modulus, progress) */
 PyObject *ts_tree_search(PyObject *module, PyObject *arguments, PyObject *keywords)
 {
     (void)module;
-    static char *names[] = {"network", "method", "seed", "work", "time_limit", "minimize", "memory_limit", "element_bytes",
-                            "progress", NULL};
-    PyObject *network, *callback = Py_None;
-    unsigned long long seed = 0;
-    Py_ssize_t element_bytes = 0;
+    static char *names[] = {"network", "method", "seed", "work", "time_limit", "minimize", "memory_limit", "semiring", "dtype",
+                            "modulus", "progress", NULL};
+    PyObject *network, *semiring = NULL, *dtype = NULL, *callback = Py_None;
+    unsigned long long seed = 0, memory_limit = 0;
+    long long modulus = 0;
     tensum_order_options options = TENSUM_ORDER_OPTIONS_INIT;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!|zKddzdnO", names, ts_network_type, &network, &options.method, &seed,
-                                     &options.work, &options.time_limit, &options.minimize, &options.memory_limit,
-                                     &element_bytes, &callback)) {
+    tensum_plan_options plan_options = TENSUM_PLAN_OPTIONS_INIT;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!|zKddzKOOLO", names, ts_network_type, &network, &options.method,
+                                     &seed, &options.work, &options.time_limit, &options.minimize, &memory_limit, &semiring,
+                                     &dtype, &modulus, &callback) ||
+        (semiring != NULL && ts_parse_semiring(semiring, &plan_options.semiring) < 0) ||
+        (dtype != NULL && ts_parse_dtype(dtype, &plan_options.dtype) < 0)) {
         return NULL;
     }
     tensum_context *context = ts_context();
@@ -245,13 +260,17 @@ PyObject *ts_tree_search(PyObject *module, PyObject *arguments, PyObject *keywor
         return NULL;
     }
     options.seed = seed;
-    options.element_bytes = (size_t)element_bytes;
+    options.element_bytes = tensum_dtype_bytes(plan_options.dtype);
+    plan_options.modulus = modulus;
+    plan_options.memory_limit = memory_limit;
     ts_progress progress = {NULL, callback == Py_None ? NULL : callback, false};
     options.progress = ts_progress_call;
     options.progress_user = &progress;
     tensum_tree *tree = NULL;
     progress.thread = PyEval_SaveThread();
-    tensum_status status = tensum_order(((network_object *)network)->network, &options, context, &tree);
+    tensum_network *ours = ((network_object *)network)->network;
+    tensum_status status = memory_limit != 0 ? search_within(ours, &options, &plan_options, context, &tree)
+                                             : tensum_order(ours, &options, context, &tree);
     PyEval_RestoreThread(progress.thread);
     if (progress.raised) {
         tensum_tree_release(tree);

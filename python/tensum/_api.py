@@ -18,7 +18,7 @@ def einsum(*operands, **options):
     `einsum(a, [0, 1], b, [1, 2], [0, 2])`, where labels may be anything hashable.
 
     The result is an array of the library of the first operand, on its device. `sizes` gives extents of labels that occur in
-    the output only; `memory_limit` bounds the bytes of intermediates; `dtype` casts the operands, and nothing else does.
+    the output only; `memory_limit` bounds the bytes of a run: intermediates, packing; `dtype` casts the operands, and nothing else does.
     """
     if _tracing is not None and _tracing():
         return _traced_einsum(*operands, **options)
@@ -147,7 +147,7 @@ def contract_path(*operands, optimize="auto", memory_limit=None, sizes=None, sem
     else:
         name = dtype_name(dtype)
     network, names = structure.build(shapes)
-    tree = find_tree(network, optimize, dtype=name, memory_limit=memory_limit, seed=seed, work=work, time_limit=time_limit,
+    tree = find_tree(network, optimize, semiring=semiring, dtype=name, memory_limit=memory_limit, seed=seed, work=work, time_limit=time_limit,
                      minimize=minimize, progress=progress_of(progress))
     made = Compiled(network, names, tree, _core.semiring_info(semiring)[0], name, memory_limit)
     path = [tuple(step) for step in tree.path()]

@@ -23,7 +23,7 @@ Decoded.__doc__ = """A value and an assignment of the labels that attains it: la
 _ALIASES = {True: "auto", "greedy": "greedy", "optimal": "exact", "dp": "exact"}
 
 
-def find_tree(network, optimize, *, dtype, memory_limit=None, seed=0, work=None, time_limit=None, minimize=None, progress=None):
+def find_tree(network, optimize, *, semiring, dtype, modulus=0, memory_limit=None, seed=0, work=None, time_limit=None, minimize=None, progress=None):
     """A tree from what `optimize` may be: a method's name, a path, a tree of ours, or False for the order as written."""
     count = network.operand_count
     if isinstance(optimize, _core.Tree):
@@ -41,7 +41,6 @@ def find_tree(network, optimize, *, dtype, memory_limit=None, seed=0, work=None,
         method = "auto"
     if method not in _core.order_methods() and method == "exact":
         method = "auto"
-    size = _core.dtype_info(dtype)[1]
     return _core.tree_search(
         network,
         method=method,
@@ -49,8 +48,10 @@ def find_tree(network, optimize, *, dtype, memory_limit=None, seed=0, work=None,
         work=-1.0 if work is None else work,
         time_limit=time_limit or 0.0,
         minimize=minimize,
-        memory_limit=float(memory_limit) / size if memory_limit else 0.0,
-        element_bytes=size,
+        memory_limit=int(memory_limit or 0),
+        semiring=semiring,
+        dtype=dtype,
+        modulus=modulus,
         progress=progress,
     )
 
@@ -207,7 +208,7 @@ def compiled(structure, shapes, semiring, dtype, optimize="auto", memory_limit=N
 
     def make():
         network, names = structure.build(shapes)
-        tree = find_tree(network, optimize, dtype=dtype, memory_limit=memory_limit)
+        tree = find_tree(network, optimize, semiring=semiring, dtype=dtype, memory_limit=memory_limit)
         return Compiled(network, names, tree, semiring, dtype, memory_limit, check=check)
 
     return cache.get((structure.key(), shapes, semiring, dtype, order, memory_limit, check), make)
@@ -287,7 +288,9 @@ class Plan:
         self._tree = find_tree(
             network,
             optimize,
+            semiring=self.semiring,
             dtype=self.dtype,
+            modulus=self.modulus,
             memory_limit=None if constants else memory_limit,
             seed=seed,
             work=work,

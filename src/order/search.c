@@ -181,7 +181,9 @@ static tensum_status run(party *p, ts_control *control, int32_t count, double *l
     for (int32_t i = 0; i < count; i++) {
         if (p->tasks[i].status != TENSUM_OK) {
             /* The message stayed on the thread that failed. */
-            return ts_fail(p->tasks[i].status, "out of memory in the search for a contraction order");
+            return ts_fail(p->tasks[i].status, p->tasks[i].status == TENSUM_STATUS_OUT_OF_MEMORY
+                                                   ? "out of memory in the search for a contraction order"
+                                                   : "METIS could not be used in the search for a contraction order");
         }
         *left -= p->tasks[i].budget.total - p->tasks[i].budget.left;
     }

@@ -138,7 +138,7 @@ def test_many_operands_and_labels():
     np.testing.assert_allclose(tensum.einsum(*arguments, [0, 60]), expected, rtol=1e-12)
     expression = ",".join(chr(0x100 + i) + chr(0x101 + i) for i in range(60)) + "->" + chr(0x100) + chr(0x100 + 60)
     np.testing.assert_allclose(tensum.einsum(expression, *matrices), expected, rtol=1e-12)
-    limited = tensum.einsum(expression, *matrices, memory_limit=4096)
+    limited = tensum.einsum(expression, *matrices, memory_limit=1 << 18)
     np.testing.assert_allclose(limited, expected, rtol=1e-12)
 
 
