@@ -121,6 +121,7 @@ tensum_status ts_build_nodes(ts_builder *builder)
     int32_t n = builder->pairs.tensor_count, total = n > 0 ? 2 * n - 1 : 0;
     int32_t *uses = NULL;
     size_t uses_capacity = 0;
+    TRY(ts_reserve(1, sizeof *nodes->labels, "plan labels", &nodes->capacity, &nodes->labels)); /* never NULL: of scalars too */
     TRY(ts_allocate((size_t)total, sizeof *nodes->first, "plan labels", &nodes->first));
     TRY(ts_allocate((size_t)total, sizeof *nodes->count, "plan labels", &nodes->count));
     TRY(ts_allocate_zero((size_t)total, 1, "plan labels", &builder->node_varies));

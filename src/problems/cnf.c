@@ -63,7 +63,7 @@ static tensum_status weight_token(const ts_scanner *scanner, double *weight)
         return ts_scan_fail(scanner, "a weight");
     }
     *weight /= divisor;
-    return TENSUM_OK;
+    return isfinite(*weight) ? TENSUM_OK : ts_scan_fail(scanner, "a finite weight");
 }
 
 static tensum_status line_token(ts_scanner *scanner, const char *what)
@@ -219,6 +219,14 @@ done:
     return status;
 }
 
+/* The weight of literal v = value; an unlisted one weighs 1, unless its opposite is listed: then 1 less that. */
+static double literal_weight(const formula *data, int64_t v, int64_t value)
+{
+    double own = value == 1 ? data->positive[v] : data->negative[v];
+    double other = value == 1 ? data->negative[v] : data->positive[v];
+    return !isnan(own) ? own : !isnan(other) ? 1 - other : 1;
+}
+
 static tensum_status read_file(const ts_input *input, formula *data)
 {
     tensum_status status = TENSUM_OK;
@@ -226,11 +234,14 @@ static tensum_status read_file(const ts_input *input, formula *data)
     bool header;
     double top;
     size_t promised = 0;
+    TRY(ts_reserve(1, sizeof *data->literals, "literals", &data->literal_capacity, &data->literals)); /* never NULL: of empty clauses too */
     TRY(read_header(input, data, &header, &top, &promised));
     ts_scanner_start(&scanner, input);
     while (ts_scan(&scanner)) {
         if (ts_token_is(&scanner, "c")) {
-            TRY(read_comment(&scanner, data));
+            if (!data->maxsat) {
+                TRY(read_comment(&scanner, data));
+            }
             (void)ts_scan_next_line(&scanner);
             continue;
         }
@@ -266,6 +277,16 @@ static tensum_status read_file(const ts_input *input, formula *data)
     }
     if (header && data->clause_count != promised) {
         status = ts_input_fail(input, input->length, "expected %zu clauses, found %zu", promised, data->clause_count);
+        goto done;
+    }
+    for (int64_t v = 0; v < data->variable_count; v++) { /* known only when all weights have been read */
+        for (int value = 0; value < 2; value++) {
+            if (literal_weight(data, v, value) < 0) {
+                status = ts_input_fail(input, input->length, "expected the weight of literal %lld too: it would be 1 - %g, less than 0",
+                                       (long long)(value ? v + 1 : -(v + 1)), literal_weight(data, v, !value));
+                goto done;
+            }
+        }
     }
 done:
     return status;
@@ -280,14 +301,6 @@ static bool holds(const formula *data, const clause *c, const int64_t *x)
         }
     }
     return false;
-}
-
-/* The weight of literal v = value; an unlisted one weighs 1, unless its opposite is listed: then 1 less that. */
-static double literal_weight(const formula *data, int64_t v, int64_t value)
-{
-    double own = value == 1 ? data->positive[v] : data->negative[v];
-    double other = value == 1 ? data->negative[v] : data->positive[v];
-    return !isnan(own) ? own : !isnan(other) ? 1 - other : 1;
 }
 
 static bool score(const void *pointer, const int64_t *x, double *objective)

@@ -576,6 +576,13 @@ static tensum_status solve_sample(task_run *run)
     bool feasible;
     double log_z = 0;
     ts_random_seed(&random, (uint64_t)model->seed);
+    if (n == 0) { /* no variable will find out whether the empty assignment is allowed */
+        TRY(run_once(run, &feasible));
+        if (run->value == -INFINITY) {
+            return no_answer(run->problem);
+        }
+        log_z = run->value;
+    }
     TRY(ts_allocate_zero((size_t)(count * n) + 1, sizeof *answer->assignments, "samples", &answer->assignments));
     answer->variable_count = n;
     for (int64_t s = 0; s < count; s++) {

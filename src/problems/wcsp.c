@@ -84,6 +84,8 @@ static tensum_status read_file(const ts_input *input, wcsp *data)
     tensum_status status = TENSUM_OK;
     ts_scanner scanner;
     int64_t largest, count;
+    TRY(ts_reserve(1, sizeof *data->scope, "costs", &data->scope_capacity, &data->scope)); /* never NULL: of constants too */
+    TRY(ts_reserve(1, sizeof *data->entries, "costs", &data->entry_capacity, &data->entries));
     ts_scanner_start(&scanner, input);
     if (!ts_scan(&scanner)) {
         return ts_input_fail(input, 0, "expected the name of the problem, found the end of the file");

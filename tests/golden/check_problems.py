@@ -60,8 +60,8 @@ def every_task(path, arguments, model):
     values = sorted((v for v, _ in model.allowed), reverse=model.largest)
     assert solve(path, *arguments, "--task", "count")["value"] == len(values)
     if not values:
-        solve(path, *arguments, "--task", "best", status=1)
-        solve(path, *arguments, "--task", "count-best", status=1)
+        for task in ("best", "count-best", "best-k", "all-best", "sample", "marginals"):
+            assert "no assignment satisfies" in solve(path, *arguments, "--task", task, status=1)
         return
     best = values[0]
     ties = sum(near(v, best) for v in values)
@@ -103,8 +103,8 @@ def graph_models(n, edges, weights):
     yield "max-cut", [], Model(bits, lambda x: sum(w for u, v, w in edges if x[u] != x[v]), True)
     yield "dominating-set", [], Model(bits, lambda x: total(x) if dominating(x) else None, False)
     yield "maximal-is", [], Model(bits, lambda x: total(x) if free(x) and dominating(x) else None, True)
-    yield "matching", [], Model([2] * len(edges), lambda x: chosen(x) if max(degrees(x)) <= 1 else None, True)
-    yield "perfect-matching", [], Model([2] * len(edges), lambda x: chosen(x) if set(degrees(x)) == {1} else None, True)
+    yield "matching", [], Model([2] * len(edges), lambda x: chosen(x) if max(degrees(x), default=0) <= 1 else None, True)
+    yield "perfect-matching", [], Model([2] * len(edges), lambda x: chosen(x) if set(degrees(x)) <= {1} else None, True)
     yield "coloring", ["--set", "colors=3"], Model([3] * n, lambda x: 0 if all(x[u] != x[v] for u, v, _ in edges) else None, True)
 
 
@@ -138,6 +138,28 @@ def check_graphs(folder, generator):
     check("PACE", every_task, pace, ["--problem", "mis"],
           Model([2] * 7, lambda x: sum(x) if all(not (x[u] and x[v]) for u, v, _ in edges) else None, True))
     assert last <= 7
+
+
+def check_nothing(folder, _):
+    """No vertices, no edges, no variables: one assignment, the empty one, unless it is forbidden."""
+    none, isolated, formula, wcsp = (folder / name for name in ("none.col", "isolated.col", "none.cnf", "none.wcsp"))
+    none.write_text("p edge 0 0\n")
+    isolated.write_text("p edge 3 0\n")
+    for question, more, _ in graph_models(0, [], []):
+        check(f"no vertices {question}", every_task, none, ["--problem", question, *more], Model([], lambda x: 0, True))
+    for question, more, model in graph_models(3, [], [1, 1, 1]):
+        if "matching" not in question:
+            check(f"no edges {question}", every_task, isolated, ["--problem", question, *more], model)
+    check("no edges matching", every_task, isolated, ["--problem", "matching"], Model([], lambda x: 0, True))
+    check("no edges perfect-matching", every_task, isolated, ["--problem", "perfect-matching"], Model([], lambda x: None, True))
+    for text, model in (("p cnf 0 0\n", Model([], lambda x: 0, True)), ("p cnf 0 1\n0\n", Model([], lambda x: None, True)),
+                        ("p cnf 2 1\n0\n", Model([2, 2], lambda x: None, True))):
+        formula.write_text(text)
+        check(f"empty {text!r}", every_task, formula, [], model)
+    for text, model in (("x 0 0 0 5\n", Model([], lambda x: 0, False)), ("x 0 0 1 5\n0 3 0\n", Model([], lambda x: 3, False)),
+                        ("x 0 0 1 5\n0 5 0\n", Model([], lambda x: None, False)), ("x 1 2 0 5\n2\n", Model([2], lambda x: 0, False))):
+        wcsp.write_text(text)
+        check(f"empty {text!r}", every_task, wcsp, [], model)
 
 
 def check_stars(folder, _):
@@ -273,7 +295,8 @@ def check_formulas(folder, generator):
     old, new = folder / "old.wcnf", folder / "new.wcnf"
     old.write_text(f"p wcnf {n} {len(soft) + 2} 1000\n" + "".join(f"{w} {' '.join(map(str, c))} 0\n" for w, c in soft)
                    + "".join(f"1000 {' '.join(map(str, c))} 0\n" for c in hard))
-    new.write_text("c 2022\n" + "".join(f"{w} {' '.join(map(str, c))} 0\n" for w, c in soft) + "".join(f"h {' '.join(map(str, c))} 0\n" for c in hard))
+    new.write_text("c 2022\nc t pmc\nc p show 1 0\nc p weight 1 0.5 0\n" +  # counters' comments mean nothing here
+                    "".join(f"{w} {' '.join(map(str, c))} 0\n" for w, c in soft) + "".join(f"h {' '.join(map(str, c))} 0\n" for c in hard))
     check("wcnf old", every_task, old, [], model)
     check("wcnf new", every_task, new, [], model)
     never = folder / "never.cnf"
@@ -518,6 +541,7 @@ def check_messages(folder, _):
             ("c p weight 1 1/0 0\np cnf 2 1\n1 0\n", ":1:14:", "a weight"), ("c p show 3 0\np cnf 2 1\n1 0\n", ":1:10:", "a variable"), ("p cnf 2 1\nw 1\n1 0\n", ":2:4:", "a weight"),
             (f"p cnf 2 1\n{long} 0\n", ":2:1:", "a literal"), (f"p cnf 2 1\n1 {'9' * 1000000} 0\n", ":2:3:", "a literal"),
         ],
+        "weight.cnf": [("c p weight 1 3 0\np cnf 2 1\n1 0\n", ":4:1:", "the weight of literal -1 too"), ("c p weight 1 1e300/1e-300 0\np cnf 2 1\n1 0\n", ":1:14:", "a finite weight")],
         "bad.wcnf": [
             ("p wcnf 2 1 10\n-1 1 0\n", ":2:1:", "at least 0"), ("p wcnf 2 1 10\n1 3 0\n", ":2:3:", "a literal"), ("p wcnf 2 2 10\n1 1 0\n", ":3:1:", "expected 2 clauses"),
             ("p wcnf 2 1 x\n1 1 0\n", ":1:12:", "a weight"), ("h 1 2\n", ":2:1:", "end of the file"), ("h 999999999 0\n", ":1:3:", "a literal"), ("x 1 0\n", ":1:1:", "a weight"),
@@ -601,7 +625,7 @@ def main():
     generator = random.Random(SEED)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for function in (check_graphs, check_stars, check_sparse_cliques, check_quadratic, check_wcsp, check_formulas, check_mixed, check_soft_evidence, check_circuits, check_sampling, check_messages):
+        for function in (check_graphs, check_nothing, check_stars, check_sparse_cliques, check_quadratic, check_wcsp, check_formulas, check_mixed, check_soft_evidence, check_circuits, check_sampling, check_messages):
             function(folder, generator)
     check_published()
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
