@@ -3,8 +3,8 @@
 
     bench/known_answers.py [--tensum BUILD/tensum] [--data FOLDER] [--dtype f64] [--device cpu] [--only TEXT] [--timeout S]
 
-Every UAI model of the data folder (partition function, best assignment, marginals where the answers are there) and the
-five three-regular networks (sum-product and max-plus, every tensor filled with 0.5^0.4). Columns: tc and sc of the
+Every UAI model of the data folder (partition function, best assignment, marginals and marginal MAP where the answers
+are there) and the five three-regular networks (sum-product and max-plus, every tensor filled with 0.5^0.4). Columns: tc and sc of the
 plan (log2), seconds for the order and for the run, answer, expected, and whether they agree. The exit status is the
 number of rows that do not.
 """
@@ -14,6 +14,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -73,6 +74,12 @@ def rows(data, options):
             stated = known.get("MAR_given_x7_0")
             if stated is None and (data / folder / f"{name}.uai.MAR").is_file():
                 stated = parse_marginals(data / folder / f"{name}.uai.MAR")
+            mixed = known.get("MMAP") or known.get("MMAP_own")
+            if mixed is not None:
+                query = pathlib.Path(options.scratch) / f"{name}.query"
+                query.write_text(f"{len(mixed['query'])} {' '.join(map(str, mixed['query']))}")
+                yield (f"{name} mmap", [*base, "--task", "mmap", "--query", query], mixed["log10"],
+                       lambda a, e=mixed["log10"]: (a["log10_value"], close(a["log10_value"], e, tolerance)))
             if stated is not None:
                 def check(a, stated=stated):
                     error = max(abs(x - y) for p, q in zip(a["marginals"], stated) for x, y in zip(p, q))
@@ -97,6 +104,8 @@ def main():
     data = pathlib.Path(options.data).resolve()
     if not (data / "uai" / "ANSWERS.json").is_file():
         sys.exit(f"{data}: no such data; --data FOLDER or TENSUM_DATA names it")
+    folder = tempfile.TemporaryDirectory()
+    options.scratch = folder.name
     print(f"{'input':34} {'tc':>6} {'sc':>6} {'order s':>8} {'run s':>8}  {'answer':>22} {'expected':>22}")
     wrong = 0
     for name, arguments, expected, check in rows(data, options):
