@@ -117,6 +117,10 @@ void print_cost(FILE *stream, const tensum_cost *cost, double order_seconds);
 uint64_t peak_bytes(const tensum_cost *cost, unsigned modes);
 
 /* ---- other files ---- */
+/* Can --plot draw into this file here? 0, or the exit status, with a message. */
+int check_plot(const char *path);
+/* Draw an answer with plot.py; `file` is the problem's. 0, or the exit status, with a message. */
+int plot_answer(const char *path, const char *file, const tensum_problem *problem, const tensum_answer *answer);
 int generate(const char *what); /* man, bash, zsh */
 /* Draw a plan as SVG into a file. `file` gives label names, may be NULL. */
 tensum_status write_svg(const char *path, const tensum_plan *plan, const char *title);

@@ -5,7 +5,7 @@
 #include "command.h"
 
 enum { KEY_TASK = 't', KEY_EVIDENCE = 'e', KEY_OUTPUT = 'o', KEY_QUERY = 0x200, KEY_PROBLEM, KEY_FRONT_END, KEY_COUNT,
-       KEY_SET };
+       KEY_SET, KEY_PLOT };
 enum { MOST_SETTINGS = 32 };
 
 static const struct argp_option options[] = {
@@ -17,11 +17,13 @@ static const struct argp_option options[] = {
     {"set", KEY_SET, "NAME=VALUE", 0, "a setting of the front end", 1},
     {"front-end", KEY_FRONT_END, "NAME", 0, "how to read the file; the default goes by its name and content", 1},
     {"output", KEY_OUTPUT, "FILE", 0, "write the answer in the format of its field; - is standard output", 1},
+    {"plot", KEY_PLOT, "FILE", 0, "draw the answer (marginals, a graph with its best assignment, amplitudes) into a .png, .svg or .pdf file; needs "
+     "python3 with matplotlib", 1},
     {0},
 };
 
 typedef struct arguments {
-    const char *path, *output;
+    const char *path, *output, *plot;
     tensum_problem_options problem;
     const char *settings[MOST_SETTINGS + 1];
     int setting_count;
@@ -55,6 +57,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return 0;
     case KEY_OUTPUT:
         a->output = argument;
+        return 0;
+    case KEY_PLOT:
+        a->plot = argument;
         return 0;
     case KEY_SET:
         if (a->setting_count == MOST_SETTINGS) {
@@ -227,7 +232,8 @@ static tensum_status print_plan(tensum_problem *problem, const tensum_solve_opti
     return status;
 }
 
-static tensum_status solve(const arguments *a, const shared_options *shared)
+/* *plot_status: that of --plot, where all else went well. */
+static tensum_status solve(const arguments *a, const shared_options *shared, int *plot_status)
 {
     tensum_problem *problem = NULL;
     tensum_context *context = NULL;
@@ -277,6 +283,9 @@ static tensum_status solve(const arguments *a, const shared_options *shared)
                     print_lines(answer);
                 }
             }
+            if (a->plot != NULL) {
+                *plot_status = plot_answer(a->plot, a->path, problem, answer);
+            }
         }
     }
     tensum_answer_release(answer);
@@ -298,8 +307,12 @@ static int run(const subcommand *command, int argc, char **argv)
         a.problem.settings = a.settings;
     }
     catch_interrupts();
-    tensum_status status = solve(&a, &shared);
-    return status == TENSUM_OK ? EXIT_DONE : report_failure(status);
+    int plot_status = a.plot != NULL && !shared.dry_run ? check_plot(a.plot) : EXIT_DONE;
+    if (plot_status != EXIT_DONE) {
+        return plot_status;
+    }
+    tensum_status status = solve(&a, &shared, &plot_status);
+    return status == TENSUM_OK ? plot_status : report_failure(status);
 }
 
 const subcommand command_solve = {

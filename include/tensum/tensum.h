@@ -629,6 +629,12 @@ TENSUM_API tensum_semiring tensum_problem_semiring(const tensum_problem *problem
 TENSUM_API tensum_dtype tensum_problem_dtype(const tensum_problem *problem);
 /** Conventions used (sense, offset, base of indices, ...), for people; "" if there is nothing to say. Borrowed. */
 TENSUM_API const char *tensum_problem_note(const tensum_problem *problem);
+/** What is asked: one of tensum_front_end_questions(); "" if the front end has one question only. Borrowed. */
+TENSUM_API const char *tensum_problem_question(const tensum_problem *problem);
+/** Edge `index`, from 0, of the graph that the problem is about (a graph's own edges, the couplings of a quadratic
+ *  function): its ends, from 0, and its weight. INVALID_ARGUMENT past the last one, or if there is no such graph. */
+TENSUM_API tensum_status tensum_problem_edge(const tensum_problem *problem, int64_t index, int64_t *u, int64_t *v,
+                                             double *weight);
 
 /** How to solve a problem; start from TENSUM_SOLVE_OPTIONS_INIT. */
 typedef struct tensum_solve_options {

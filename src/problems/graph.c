@@ -348,6 +348,18 @@ done:
     return status;
 }
 
+static bool edge(const tensum_problem *problem, int64_t index, int64_t *u, int64_t *v, double *weight)
+{
+    const ts_graph *graph = &((const graph_data *)((const ts_model *)problem->state)->data)->graph;
+    if (index >= graph->edge_count) {
+        return false;
+    }
+    *u = graph->edges[index].u;
+    *v = graph->edges[index].v;
+    *weight = graph->edges[index].weight;
+    return true;
+}
+
 const ts_front_end ts_front_end_graph = {
     .name = "graph",
     .summary = "graphs (DIMACS, PACE, rudy, edge list): sets, covers, cliques, cuts, matchings, colourings",
@@ -358,5 +370,6 @@ const ts_front_end ts_front_end_graph = {
     .recognize = ts_graph_recognize,
     .read = read,
     .solve = solve,
+    .edge = edge,
     .destroy = ts_model_destroy,
 };

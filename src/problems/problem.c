@@ -364,3 +364,15 @@ const tensum_tensor *tensum_problem_inputs(const tensum_problem *problem) { retu
 tensum_semiring tensum_problem_semiring(const tensum_problem *problem) { return problem->semiring; }
 tensum_dtype tensum_problem_dtype(const tensum_problem *problem) { return problem->dtype; }
 const char *tensum_problem_note(const tensum_problem *problem) { return problem->note.bytes; }
+const char *tensum_problem_question(const tensum_problem *problem) { return problem->question != NULL ? problem->question : ""; }
+
+tensum_status tensum_problem_edge(const tensum_problem *problem, int64_t index, int64_t *u, int64_t *v, double *weight)
+{
+    if (problem == NULL || u == NULL || v == NULL || weight == NULL) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "an argument is NULL");
+    }
+    if (problem->front_end->edge == NULL || index < 0 || !problem->front_end->edge(problem, index, u, v, weight)) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "%.300s: there is no edge number %lld", problem->name, (long long)index);
+    }
+    return TENSUM_OK;
+}

@@ -88,6 +88,8 @@ struct ts_front_end {
     tensum_status (*answer)(const tensum_problem *problem, const ts_result *result, tensum_answer *answer);
     /* Whole solution; sets cost and seconds too. NULL: the frame's own, which calls `answer`. */
     tensum_status (*solve)(tensum_problem *problem, const tensum_solve_options *options, tensum_answer *answer);
+    /* Edge of the graph that the problem is about; false past the last one. NULL: there is none. */
+    bool (*edge)(const tensum_problem *problem, int64_t index, int64_t *u, int64_t *v, double *weight);
     void (*destroy)(void *state);
 };
 

@@ -14,6 +14,7 @@ typedef struct quadratic {
     int64_t variable_count;
     quadratic_term *terms;
     size_t term_count, term_capacity;
+    size_t coupling_count; /* terms of two variables, which come first */
     bool spins;
     const char *convention;
     bool maximise; /* the format's own sense */
@@ -231,6 +232,17 @@ done:
     return status;
 }
 
+static void move_couplings(quadratic *data)
+{
+    for (size_t t = 0; t < data->term_count; t++) {
+        if (data->terms[t].i != data->terms[t].j) {
+            quadratic_term term = data->terms[t];
+            data->terms[t] = data->terms[data->coupling_count];
+            data->terms[data->coupling_count++] = term;
+        }
+    }
+}
+
 static tensum_status read_quadratic(const ts_input *input, const tensum_problem_options *options, tensum_problem *problem,
                                     tensum_status (*read_file)(const ts_input *, quadratic *))
 {
@@ -243,6 +255,7 @@ static tensum_status read_quadratic(const ts_input *input, const tensum_problem_
     }
     TRY(ts_allocate_zero(1, sizeof *data, "a quadratic function", &data));
     TRY(read_file(input, data));
+    move_couplings(data);
     bool maximise = sense != NULL ? strcmp(sense, "max") == 0 : data->maximise;
     TRY(ts_model_create(problem, data->variable_count, maximise ? 1 : -1, &model));
     model->score = score;
@@ -284,6 +297,19 @@ static bool never(const ts_input *input)
     return false; /* nothing tells an Ising file from an edge list */
 }
 
+/* Couplings only; they are moved to the front of the terms after reading. */
+static bool edge(const tensum_problem *problem, int64_t index, int64_t *u, int64_t *v, double *weight)
+{
+    const quadratic *data = ((const ts_model *)problem->state)->data;
+    if (index >= (int64_t)data->coupling_count) {
+        return false;
+    }
+    *u = data->terms[index].i;
+    *v = data->terms[index].j;
+    *weight = data->terms[index].weight;
+    return true;
+}
+
 const ts_front_end ts_front_end_qubo = {
     .name = "qubo",
     .summary = "quadratic functions of 0/1 variables (BiqMac sparse, qbsolv, OR-library)",
@@ -293,6 +319,7 @@ const ts_front_end ts_front_end_qubo = {
     .recognize = recognize_qubo,
     .read = read_qubo,
     .solve = ts_model_solve,
+    .edge = edge,
     .destroy = ts_model_destroy,
 };
 
@@ -305,5 +332,6 @@ const ts_front_end ts_front_end_ising = {
     .recognize = never,
     .read = read_ising,
     .solve = ts_model_solve,
+    .edge = edge,
     .destroy = ts_model_destroy,
 };

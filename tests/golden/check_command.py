@@ -482,6 +482,37 @@ def grid_model(width, cards):
 
 
 @case
+def solve_plots():
+    asia, petersen, bell = DATA / "asia.uai", ROOT / "examples" / "petersen.col", ROOT / "examples" / "bell.qasm"
+    fails(2, [".png, .svg or .pdf"], "solve", petersen, "--plot", "x.gif")
+    with Folder() as folder:  # a machine without python3
+        done = subprocess.run([TENSUM, "solve", str(petersen), "--plot", str(folder / "x.png")], env={"PATH": str(folder)}, capture_output=True, text=True)
+        assert done.returncode == 5 and "needs python3" in done.stderr and done.stdout == "", done
+    if subprocess.run(["python3", "-c", "import matplotlib"], capture_output=True).returncode != 0:
+        fails(5, ["needs matplotlib"], "solve", petersen, "--plot", "x.png")
+        return "the pictures themselves: no matplotlib"
+    with Folder() as folder:
+        drawings = ((asia, ["--task", "mar"], ["marginals", "variable", "probability"]), (petersen, ["--problem", "max-cut"], ["max-cut, value 12", "side 0", "side 1"]),
+                    (petersen, ["--problem", "coloring"], ["colour 3"]), (petersen, ["--problem", "matching"], ["chosen edge", "other edge"]),
+                    (petersen, ["--problem", "clique"], ["chosen", "not chosen"]), (petersen, ["--task", "marginals"], ["marginals"]), (bell, ["--set", "bits=??"], ["amplitudes"]))
+        for number, (file, arguments, words) in enumerate(drawings):
+            path = folder / f"{number}.svg"
+            must("solve", file, *arguments, "--plot", path)
+            text = path.read_text()
+            assert xml.etree.ElementTree.fromstring(text).tag.endswith("svg")
+            for word in words:  # matplotlib draws glyphs, and says in comments which text they are
+                assert f"<!-- {word}" in text or f"{word} -->" in text, f"no '{word}' in the picture of {file.name} {arguments}"
+        must("solve", petersen, "--plot", folder / "x.png")
+        assert (folder / "x.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+        for status, words, *arguments in ((2, "makes no picture", petersen, "--task", "count"), (2, "makes no picture", asia, "--task", "map")):
+            done = run("solve", *arguments, "--plot", folder / "none.png")
+            assert done.returncode == status and words in done.stderr and done.stdout != "", done
+        done = run("solve", petersen, "--plot", folder / "no" / "x.png")
+        assert done.returncode == 3 and "cannot be written" in done.stderr, done
+    return None
+
+
+@case
 def memory_limit():
     with Folder() as folder:
         # large enough that packing buffers, which the limit counts too, do not decide
