@@ -43,6 +43,7 @@ typedef struct shared_options {
     int threads;              /* 0: all */
     uint64_t seed;
     tensum_device device;
+    int cutensor;             /* a tensum_cutensor_choice; -1: not given */
     bool json, dry_run;
 } shared_options;
 

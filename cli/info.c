@@ -57,6 +57,28 @@ static void print_devices(void)
     }
 }
 
+/* Its version as text, or why it cannot be used; false then. */
+static bool describe_cutensor(char text[320])
+{
+    int64_t version;
+    if (tensum_cutensor_version(&version) != TENSUM_OK) {
+        snprintf(text, 320, "%s", tensum_last_error());
+        return false;
+    }
+    snprintf(text, 320, "%d.%d.%d", (int)(version / 10000), (int)(version / 100 % 100), (int)(version % 100));
+    return true;
+}
+
+/* Only where there is a device for it. */
+static void print_cutensor(void)
+{
+    char text[320];
+    if (tensum_device_count(TENSUM_CUDA) > 0) {
+        bool there = describe_cutensor(text);
+        printf("  %-10s %s%s\n", "", there ? "cuTENSOR " : "our own kernels only: ", text);
+    }
+}
+
 /* v: value, w: winners, g: gradient, d: decode. */
 static void mode_letters(unsigned modes, char text[8])
 {
@@ -140,6 +162,11 @@ static void print_json(void)
     json_begin(&object);
     json_string(&object, "version", tensum_version());
     print_json_devices(&object);
+    if (tensum_device_count(TENSUM_CUDA) > 0) {
+        char text[320];
+        bool there = describe_cutensor(text);
+        json_string(&object, "cutensor", there ? text : "none");
+    }
     json_key(&object, "supports");
     json_begin(&pairs);
     for (int s = 0; s < (int)TENSUM_SEMIRING_COUNT; s++) {
@@ -167,6 +194,7 @@ static int run(const subcommand *command, int argc, char **argv)
     } else {
         printf("tensum %s\n", tensum_version());
         print_devices();
+        print_cutensor();
         print_table();
         print_lists();
     }

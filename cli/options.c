@@ -6,12 +6,14 @@
 #include "command.h"
 
 enum { KEY_SEMIRING = 's', KEY_DTYPE = 'd', KEY_JSON = 'j', KEY_DRY_RUN = 'n', KEY_ORDER = 0x100, KEY_MINIMIZE,
-       KEY_SAVE_ORDER, KEY_TIME_LIMIT, KEY_WORK, KEY_MEMORY_LIMIT, KEY_THREADS, KEY_SEED, KEY_DEVICE };
+       KEY_SAVE_ORDER, KEY_TIME_LIMIT, KEY_WORK, KEY_MEMORY_LIMIT, KEY_THREADS, KEY_SEED, KEY_DEVICE, KEY_CUTENSOR };
 
 const struct argp_option shared_option_table[] = {
     {"semiring", KEY_SEMIRING, "NAME", 0, "semiring to compute in (tensum info lists them)", 90},
     {"dtype", KEY_DTYPE, "NAME", 0, "element type: f64, f32, ... (tensum info)", 90},
     {"device", KEY_DEVICE, "DEVICE", 0, "cpu, reference, cuda, cuda:1, ...", 90},
+    {"cutensor", KEY_CUTENSOR, "WHEN", 0, "whether cuTENSOR contracts sum_product on a CUDA device: auto (where it "
+     "measured faster), never, always", 90},
     {"threads", KEY_THREADS, "N", 0, "threads to use; 0, the default: all", 90},
     {"order", KEY_ORDER, "METHOD|FILE", 0,
      "contraction order: a method, a file that holds one, or 'file' for the one in the network's own file (default "
@@ -27,6 +29,30 @@ const struct argp_option shared_option_table[] = {
     {"dry-run", KEY_DRY_RUN, NULL, 0, "print cost and memory, then stop", 92},
     {0},
 };
+
+static const char *const cutensor_choices[] = {[TENSUM_CUTENSOR_AUTO] = "auto", [TENSUM_CUTENSOR_NEVER] = "never",
+                                               [TENSUM_CUTENSOR_ALWAYS] = "always"};
+
+static int parse_cutensor(struct argp_state *state, const char *text)
+{
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, cutensor_choices[i]) == 0) {
+            return i;
+        }
+    }
+    argp_error(state, "--cutensor=%s: expected auto, never or always", text);
+    return 0;
+}
+
+/* It is a property of the device, so it is set once both are known. A device that is not there is told later. */
+static void apply_cutensor(struct argp_state *state, const shared_options *options)
+{
+    if (options->cutensor >= 0 && options->device.kind != TENSUM_CUDA) {
+        argp_error(state, "--cutensor=%s: needs --device=cuda", cutensor_choices[options->cutensor]);
+    } else if (options->cutensor >= 0) {
+        (void)tensum_cutensor_choose(options->device, (tensum_cutensor_choice)options->cutensor);
+    }
+}
 
 static error_t parse_shared(int key, char *argument, struct argp_state *state)
 {
@@ -50,6 +76,12 @@ static error_t parse_shared(int key, char *argument, struct argp_state *state)
         if (tensum_device_parse(argument, &options->device) != TENSUM_OK) {
             argp_error(state, "%s", tensum_last_error());
         }
+        return 0;
+    case KEY_CUTENSOR:
+        options->cutensor = parse_cutensor(state, argument);
+        return 0;
+    case ARGP_KEY_END:
+        apply_cutensor(state, options);
         return 0;
     case KEY_ORDER:
         options->order = argument;
@@ -90,7 +122,7 @@ const struct argp shared_argp = {shared_option_table, parse_shared, NULL, NULL, 
 
 void shared_options_init(shared_options *options)
 {
-    *options = (shared_options){.semiring = -1, .dtype = -1, .work = -1.0, .device = {TENSUM_CPU, 0}};
+    *options = (shared_options){.semiring = -1, .dtype = -1, .work = -1.0, .device = {TENSUM_CPU, 0}, .cutensor = -1};
 }
 
 int64_t parse_integer(struct argp_state *state, const char *option, const char *text, int64_t lowest, int64_t highest)

@@ -726,6 +726,90 @@ TENSUM_API tensum_status tensum_synchronize(tensum_device device, void *stream);
  *  index. Does not wait: what has not run yet is not known. The finding is cleared by the call. */
 TENSUM_API tensum_status tensum_check(tensum_workspace *workspace);
 
+/** Blocks of device memory given up while work that uses them may still run: scratch of cuTENSOR, and all memory of
+ *  devices that cannot order it by stream. Counts since the process began, of such blocks only: no total of a device's
+ *  memory. */
+typedef struct tensum_cuda_retirement {
+    size_t size;              /**< of this struct */
+    uint64_t deferred;        /**< blocks put into the queue, each with an event */
+    uint64_t released;        /**< blocks given back to the driver */
+    uint64_t capacity_waits;  /**< times the queue was full and its oldest event was waited for */
+    uint64_t barriers;        /**< times no event could be recorded and the stream was waited for */
+    uint64_t leaked;          /**< blocks never given back, because nobody knows when it is safe */
+    uint64_t in_flight;       /**< blocks in the queue now */
+    uint64_t in_flight_peak;  /**< most blocks ever in the queue */
+    uint64_t bytes;           /**< bytes in the queue now */
+    uint64_t limit;           /**< most blocks in the queue; 16 by default */
+} tensum_cuda_retirement;
+/** Initializer of tensum_cuda_retirement. */
+#define TENSUM_CUDA_RETIREMENT_INIT {sizeof(tensum_cuda_retirement), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/** Read the counters of a device's retirement queue. INVALID_ARGUMENT for other kinds of devices. Thread-safe. */
+TENSUM_API tensum_status tensum_cuda_retirement_stats(tensum_device device, tensum_cuda_retirement *stats);
+/** Let the queue hold at most `blocks` (1 to 256) from the next retirement on. Thread-safe. */
+TENSUM_API tensum_status tensum_cuda_retirement_limit(tensum_device device, int32_t blocks);
+
+/* ---------------------------------------------------------------- cutensor */
+
+/** Who contracts sum_product on a CUDA device. */
+typedef enum tensum_cutensor_choice {
+    TENSUM_CUTENSOR_AUTO = 0,  /**< whatever measured faster for such a step */
+    TENSUM_CUTENSOR_NEVER = 1, /**< our own kernels */
+    TENSUM_CUTENSOR_ALWAYS = 2 /**< cuTENSOR, for every contraction that it has a plan for */
+} tensum_cutensor_choice;
+/** Choose for programs compiled from now on; by default $TENSUM_CUTENSOR (auto, never, always) or auto. Without the
+ *  library our own kernels serve, whatever the choice. Thread-safe. */
+TENSUM_API tensum_status tensum_cutensor_choose(tensum_device device, tensum_cutensor_choice choice);
+/** Version of the library as a number (20801: 2.8.1). UNSUPPORTED with the reason where it cannot be used. Opens it on
+ *  first use. Thread-safe. */
+TENSUM_API tensum_status tensum_cutensor_version(int64_t *version);
+
+/** The cache of cuTENSOR's plans of a device. Counts since the process began; bytes are host memory of the entries, not
+ *  what the library itself holds, and no device memory. */
+typedef struct tensum_cutensor_cache {
+    size_t size;        /**< of this struct */
+    uint64_t hits;      /**< look-ups that found their plan. Programs look up when compiled, or for new strides; never in a run */
+    uint64_t misses;    /**< look-ups that built one, or tried to */
+    uint64_t failures;  /**< builds that failed; they change nothing in the cache */
+    uint64_t evictions; /**< plans pushed out by the limit */
+    uint64_t clears;    /**< times it was cleared; what that drops is not counted as evicted */
+    uint64_t entries;   /**< plans held now */
+    uint64_t bytes;     /**< of them */
+    uint64_t limit;     /**< most plans held; 512 by default, 0: the cache is off */
+    uint64_t calls;     /**< contractions handed to the library; inside a graph of ours: once, when it is made */
+} tensum_cutensor_cache;
+/** Initializer of tensum_cutensor_cache. */
+#define TENSUM_CUTENSOR_CACHE_INIT {sizeof(tensum_cutensor_cache), 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/** Read the counters. Thread-safe. */
+TENSUM_API tensum_status tensum_cutensor_cache_stats(tensum_device device, tensum_cutensor_cache *stats);
+/** Hold at most `entries` plans from now on; 0 turns the cache off. By default $TENSUM_CUTENSOR_PLANS or 512. Evicting
+ *  waits for nothing and frees no device memory; programs keep the plans they have. Thread-safe. */
+TENSUM_API tensum_status tensum_cutensor_cache_limit(tensum_device device, int64_t entries);
+
+/** Scratch of single contractions: programs of several steps have theirs in the workspace. Counts since the process began;
+ *  bytes are those of the buffers kept per stream, without temporary and retired blocks. */
+typedef struct tensum_cutensor_scratch {
+    size_t size;          /**< of this struct */
+    uint64_t uses;        /**< contractions that needed scratch */
+    uint64_t growths;     /**< buffers made or replaced by larger ones */
+    uint64_t temporaries; /**< uses that had a block of their own: above the limit, or the stream's was in use */
+    uint64_t waits;       /**< uses that were put behind the last one by its event (a wait of the device, not of the host) */
+    uint64_t buffers;     /**< kept now */
+    uint64_t bytes;       /**< kept now */
+    uint64_t peak_bytes;  /**< most ever kept */
+    uint64_t limit;       /**< bytes that one stream may keep; 256 MiB by default, 0: none is kept */
+} tensum_cutensor_scratch;
+/** Initializer of tensum_cutensor_scratch. */
+#define TENSUM_CUTENSOR_SCRATCH_INIT {sizeof(tensum_cutensor_scratch), 0, 0, 0, 0, 0, 0, 0, 0}
+/** Read the counters. Thread-safe. */
+TENSUM_API tensum_status tensum_cutensor_scratch_stats(tensum_device device, tensum_cutensor_scratch *stats);
+/** Let a stream keep at most `bytes`; larger buffers are retired. By default $TENSUM_CUTENSOR_SCRATCH or 256 MiB. The limit
+ *  survives tensum_cutensor_clear(). Thread-safe. */
+TENSUM_API tensum_status tensum_cutensor_scratch_limit(tensum_device device, uint64_t bytes);
+
+/** Forget all plans, scratch and the library's handle of a device, and give back retired memory, waiting for what is in
+ *  use. Programs keep the plans they have. Thread-safe. */
+TENSUM_API tensum_status tensum_cutensor_clear(tensum_device device);
+
 /* --------------------------------------------------------------- measuring */
 
 /** Pairs per second that the CPU's packed kernel of a pair reaches on one thread with both operands in the first-level

@@ -131,6 +131,8 @@ std::string fail_name;
 bool fail_any;
 long fail_at;
 int fail_result;
+std::map<std::string, int> broken; /* calls that always fail, with what */
+bool drifting = true;
 std::string failed_call;
 std::string fault;
 std::string fault_told;
@@ -141,6 +143,11 @@ bool injected(const char *name, int *result)
 {
     calls_total++;
     calls[name]++;
+    auto found = broken.find(name);
+    if (found != broken.end()) {
+        *result = found->second;
+        return true;
+    }
     if (fail_at > 0 && (fail_any ? calls_total == fail_at : fail_name == name && calls[name] == fail_at)) {
         *result = fail_result;
         failed_call = name;
@@ -394,6 +401,9 @@ void enqueue(stream *s, std::function<int()> work)
 /* Some work is done now and then while nobody waits. */
 void drift(context *c)
 {
+    if (!drifting) {
+        return;
+    }
     long steps = static_cast<long>(next_random(&random_state) % 3);
     if (next_random(&random_state) % 4 == 0) {
         (void)run_until(c, [&steps] { return steps-- <= 0; });
@@ -494,6 +504,20 @@ EXPORT void simcuda_fail(const char *name, long n, int result)
     calls.clear();
     calls_total = 0;
     failed_call.clear();
+}
+EXPORT void simcuda_break(const char *name, int result)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    if (name == nullptr) {
+        broken.clear();
+    } else {
+        broken[name] = result;
+    }
+}
+EXPORT void simcuda_drift(int on)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    drifting = on != 0;
 }
 EXPORT long simcuda_calls(const char *name)
 {
@@ -1077,6 +1101,10 @@ EXPORT int cuStreamDestroy_v2(void *handle)
         return INVALID_HANDLE;
     }
     int result = run_stream(here, s);
+    if (s->capture != nullptr) {
+        delete s->capture;
+        counters.live_graphs--;
+    }
     here->streams.erase(std::find(here->streams.begin(), here->streams.end(), s));
     delete s;
     return result;

@@ -30,6 +30,10 @@ void simcuda_reset_counters(void);
 /* The n-th call (1-based, from now) of the function `name` ("cuMemAlloc_v2"; NULL: of any) returns `result`.
  * n = 0 turns it off. */
 void simcuda_fail(const char *name, long n, int result);
+/* Every call of the function returns `result` from now on; NULL: all are mended. */
+void simcuda_break(const char *name, int result);
+/* 0: no work is done but what somebody waits for, so that counts are exact. 1 at first. */
+void simcuda_drift(int on);
 /* Calls of the function (NULL: of any) since simcuda_fail was last called. */
 long simcuda_calls(const char *name);
 /* Name of the call that simcuda_fail made fail, or NULL. */

@@ -167,8 +167,12 @@ static tensum_status emit_adjoint(const ts_cuda_emission *emission, const ts_ste
     } else if (plan->algebra.semiring == TENSUM_SUM_PRODUCT) {
         ts_contract_spec spec;
         ts_cuda_pointer b;
-        bool compact;
+        bool compact, added;
         TRY(converted(emission, other, &b, &compact));
+        TRY(ts_cutensor_emit(emission, (int32_t)(step - plan->steps), side, g, b, d, accumulate, &added));
+        if (added) {
+            return TENSUM_OK;
+        }
         if (compact) {
             make_compact(plan, other, emission->strides, saved);
         }

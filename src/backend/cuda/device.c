@@ -129,6 +129,7 @@ static tensum_status open_registry(void)
             TRY(ts_fail(TENSUM_STATUS_INTERNAL, "CUDA: a mutex cannot be made"));
         }
         ts_cuda_retirement_init(&devices[described]);
+        ts_cutensor_init(&devices[described]);
     }
     registry.devices = devices;
     registry.count = count;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "algebra/algebra.h"
+#include "backend/cuda/cutensor/cutensor.h"
 #include "backend/cuda/driver.h"
 #include "backend/cuda/kernels/abi.h"
 #include "backend/cuda/retire.h"
@@ -85,7 +86,9 @@ struct ts_cuda_device {
     bool opened;
     ts_cuda_module modules[TS_CUDA_MODULE_COUNT];
 
-    ts_cuda_retirement retirement; /* has a lock of its own */
+    /* These have locks of their own. */
+    ts_cuda_retirement retirement;
+    ts_cutensor_state cutensor;
 };
 
 #define TS_CUDA_COUNT(device, counter, amount) \

@@ -201,11 +201,22 @@ static tensum_status emit_forward(const ts_cuda_emission *emission, const ts_ste
                                accumulate));
     } else {
         ts_contract_spec spec;
+        ts_cuda_pointer a_pointer = ts_cuda_value_pointer(emission, step->a);
+        ts_cuda_pointer b_pointer = ts_cuda_value_pointer(emission, step->b);
+        ts_cuda_pointer c_pointer = ts_cuda_value_pointer(emission, step->c);
+        bool added;
+        TRY(ts_cutensor_emit(emission, (int32_t)(step - plan->steps), -1, a_pointer, b_pointer, c_pointer, accumulate,
+                             &added));
+        if (added) {
+            return TENSUM_OK;
+        }
         ts_contract_spec_build(plan, emission->strides, step, winners, modes, &spec);
         spec.winner_bytes = winner_bytes;
-        TRY(ts_cuda_add_contract(emission->list, &program->pair, &spec, ts_cuda_value_pointer(emission, step->a),
-                                 ts_cuda_value_pointer(emission, step->b), ts_cuda_value_pointer(emission, step->c), w,
-                                 accumulate));
+        if (program->vendor_direct) {
+            TRY(ts_cutensor_emit_direct(emission, &spec, a_pointer, b_pointer, c_pointer, accumulate));
+        }
+        TRY(ts_cuda_add_contract(emission->list, &program->pair, &spec, a_pointer, b_pointer, c_pointer, w, accumulate));
+        emission->list->fallback = false;
     }
 done:
     return status;

@@ -46,6 +46,44 @@ void ts_cuda_graphs_drop(ts_cuda_workspace *workspace)
     workspace->graph_count = 0;
 }
 
+/* Add a call of cuTENSOR: recorded on a stream of its own, it becomes a graph inside the graph. All its addresses are the
+ * workspace's, so they stay. */
+static tensum_status add_call(ts_cuda_workspace *workspace, const ts_cuda_launch *launch, ts_cu_graph graph,
+                              ts_cu_graph_node *node, const ts_cu_graph_node *after, size_t after_count)
+{
+    tensum_status status = TENSUM_OK, ended;
+    ts_cuda_device *device = workspace->program->device;
+    const ts_cuda_driver *driver = device->driver;
+    ts_cu_stream stream = NULL;
+    ts_cu_graph recorded = NULL;
+    bool done = false;
+
+    TRY(ts_cuda_result(device, driver->stream_create(&stream, TS_CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    TRY(ts_cuda_result(device, driver->capture_begin(stream, TS_CU_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture"));
+    status = ts_cutensor_call_one(device, &workspace->list, launch, stream, true, &done);
+    ended = ts_cuda_result(device, driver->capture_end(stream, &recorded), "cuStreamEndCapture");
+    TRY(status);
+    TRY(ended);
+    TRY(ts_cuda_result(device, driver->graph_child(node, graph, after, after_count, recorded), "cuGraphAddChildGraphNode"));
+done:
+    if (recorded != NULL) {
+        (void)driver->graph_destroy(recorded);
+    }
+    if (stream != NULL) {
+        (void)driver->stream_destroy(stream);
+    }
+    return status;
+}
+
+/* Can the calls of cuTENSOR be nodes? Those on a run's own tensors can not. */
+static bool can_record(const ts_cuda_workspace *workspace)
+{
+    const ts_cuda_driver *driver = workspace->program->device->driver;
+    return workspace->list.call_count == 0 ||
+           (!workspace->program->vendor_direct && driver->stream_create != NULL && driver->stream_destroy != NULL &&
+            driver->capture_begin != NULL && driver->capture_end != NULL && driver->graph_child != NULL);
+}
+
 /* Add the chosen launches as nodes, each after the latest ones that it depends on. */
 static tensum_status add_nodes(ts_cuda_workspace *workspace, const int64_t *chosen, int32_t count, ts_cu_graph graph,
                                ts_cu_graph_node *nodes, ts_cu_graph_node *after, uint64_t *reach)
@@ -70,6 +108,10 @@ static tensum_status add_nodes(ts_cuda_workspace *workspace, const int64_t *chos
                     reached[w] |= reach[(size_t)i * words + w];
                 }
             }
+        }
+        if (launch->call != 0) {
+            TRY(add_call(workspace, launch, graph, &nodes[j], after, after_count));
+            continue;
         }
         node.function = launch->function;
         node.grid_x = launch->grid;
@@ -104,7 +146,7 @@ ts_cu_graph_exec ts_cuda_graph_find(ts_cuda_workspace *workspace, unsigned phase
     }
     if (workspace->graph_count == TS_CUDA_GRAPHS || driver->graph_create == NULL || driver->graph_kernel == NULL ||
         driver->graph_instantiate == NULL || driver->graph_launch == NULL || driver->graph_destroy == NULL ||
-        driver->graph_exec_destroy == NULL) {
+        driver->graph_exec_destroy == NULL || !can_record(workspace)) {
         return NULL;
     }
     /* Whatever goes wrong from here on, the launches can be made one by one: it is not tried again. */

@@ -91,6 +91,7 @@ tensum_status ts_cuda_add_launch(ts_cuda_list *list, const ts_cuda_kernels *kern
         launch->shared_bytes = shared_bytes;
         launch->phase = list->phase;
         launch->barrier = true;
+        launch->fallback = list->fallback;
         launch->parameters = list->parameter_bytes;
         memcpy(list->parameters + list->parameter_bytes, parameters, bytes);
     }

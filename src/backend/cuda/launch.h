@@ -3,6 +3,7 @@
 #define TS_CUDA_LAUNCH_H
 
 #include "backend/cuda/choose.h"
+#include "backend/cuda/cutensor/steps.h"
 #include "backend/cuda/device.h"
 #include "tensor/spec.h"
 
@@ -30,6 +31,8 @@ typedef struct ts_cuda_launch {
     uint8_t read_count, write_count;
     ts_cuda_range reads[5], writes[2];
     size_t parameters; /* byte offset in the list's parameters */
+    int32_t call;      /* 1 + number of a call of cuTENSOR, in place of a launch; 0: none */
+    bool fallback;     /* only where the call before it could not be made */
 } ts_cuda_launch;
 
 /* A list that is being made. First with `measure` and no memory, which adds up what the arrays have to hold whatever the
@@ -37,6 +40,7 @@ typedef struct ts_cuda_launch {
 #define TS_CUDA_MOST_MODES 200
 typedef struct ts_cuda_list {
     bool measure;
+    bool fallback; /* the same for what is added from now on */
     uint8_t phase; /* the maker's mark on what is added from now on */
     int units;
     ts_cuda_launch *launches;
@@ -50,6 +54,10 @@ typedef struct ts_cuda_list {
     ts_cu_address scratch;
     size_t scratch_bytes; /* the most that a launch needs */
     size_t convert_bytes; /* the most that an operand in the gradient dtype needs */
+    ts_cutensor_call *calls;
+    int32_t call_count;
+    const uint64_t *slots; /* the host's copy of the pointer table at slots_address, for calls */
+    ts_cu_address slots_address;
 } ts_cuda_list;
 #define TS_CUDA_PARAMETER_SLACK 4096
 

@@ -48,20 +48,10 @@ void ts_cuda_release(ts_cuda_device *device, ts_cu_address address, size_t bytes
     if (address == 0) {
         return;
     }
-    if (!device->stream_ordered) {
-        ts_cuda_retire(device, address, bytes, stream);
-        return;
-    }
-    if (device->driver->release_async(address, stream) == TS_CU_SUCCESS) {
-        ts_cuda_note_released(device, bytes);
-        return;
-    }
-    /* The stream may be gone; cuMemFree waits for the device by itself. */
-    TS_CUDA_COUNT(device, retired_barriers, 1);
-    if (device->driver->release(address) == TS_CU_SUCCESS) {
+    if (device->stream_ordered && device->driver->release_async(address, stream) == TS_CU_SUCCESS) {
         ts_cuda_note_released(device, bytes);
     } else {
-        TS_CUDA_COUNT(device, retired_leaked, 1);
+        ts_cuda_retire(device, address, bytes, stream);
     }
 }
 

@@ -105,6 +105,10 @@ static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t c
     made->arena_offset = place(&total, arena_bytes);
     made->scratch_offset = place(&total, scratch_bytes);
     made->convert_offset = place(&total, convert_bytes);
+    for (int i = 0; i < 3; i++) {
+        made->copy_offset[i] = place(&total, made->copy_bytes[i]);
+    }
+    made->vendor_offset = place(&total, made->vendor_bytes > 0 ? made->vendor_bytes + 256 : 0);
     made->tables_offset = place(&total, made->table_capacity);
     made->slots_offset = place(&total, ((size_t)made->port_count + TS_CUDA_EXTRA_SLOTS) * sizeof(uint64_t));
     made->decode_offset = total;
@@ -159,6 +163,7 @@ static tensum_status measure(ts_cuda_program *made)
         signature.told_apart = kind == 2;
         TRY(ts_cuda_emit(made, &signature, 0, 0, &room, &list));
         made->launch_capacity = ts_max64(made->launch_capacity, list.count);
+        made->call_capacity = list.call_count > made->call_capacity ? list.call_count : made->call_capacity;
         made->parameter_capacity = list.parameter_bytes > made->parameter_capacity ? list.parameter_bytes
                                                                                     : made->parameter_capacity;
         made->table_capacity = list.table_bytes > made->table_capacity ? list.table_bytes : made->table_capacity;
@@ -220,6 +225,7 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
     made->check_host = program->check && !program->saved && has_domain(plan->algebra);
     made->check = made->check_host && made->pair.has[TS_CUDA_KERNEL_CHECK];
     made->output_elements = output_elements(plan);
+    TRY(ts_cutensor_compile(made));
     TRY(measure(made));
     *compiled = made;
     made = NULL;
@@ -235,6 +241,7 @@ void ts_cuda_program_destroy(void *compiled)
 {
     ts_cuda_program *program = compiled;
     if (program != NULL) {
+        ts_cutensor_forget(program);
         ts_free(program->port_modes);
         ts_free(program);
     }
@@ -344,6 +351,8 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
                     &made->list.launches));
     TRY(ts_allocate_zero(from->parameter_capacity + TS_CUDA_PARAMETER_SLACK, 1, "the launches of a workspace",
                          &made->list.parameters));
+    TRY(ts_allocate_zero((size_t)from->call_capacity, sizeof *made->list.calls, "the launches of a workspace",
+                         &made->list.calls));
     if (from->table_capacity > 0) {
         TRY(ts_cuda_allocate_host(from->device, from->table_capacity, "cuMemHostAlloc", &made->list.tables, NULL));
         TRY(ts_cuda_result(from->device, from->device->driver->event_create(&made->tables_event, TS_CU_EVENT_NO_TIMING),
@@ -371,6 +380,8 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
     made->list.units = from->device->units;
     made->list.scratch = made->memory + from->scratch_offset;
     made->list.tables_address = made->memory + from->tables_offset;
+    made->list.slots = made->slots;
+    made->list.slots_address = made->memory + from->slots_offset;
     *state = made;
     made = NULL;
 done:
@@ -409,6 +420,7 @@ void ts_cuda_workspace_destroy(void *state)
         ts_cuda_release_host(device, workspace->verdict);
         ts_cuda_leave(device);
     }
+    ts_cutensor_drop_calls(&workspace->list);
     free_signature(&workspace->made);
     free_signature(&workspace->next);
     ts_cuda_room_free(&workspace->room);
@@ -419,8 +431,15 @@ void ts_cuda_workspace_destroy(void *state)
     ts_free(workspace->validated);
     ts_free(workspace->stage_offset);
     ts_free(workspace->list.launches);
+    ts_free(workspace->list.calls);
     ts_free(workspace->list.parameters);
     ts_free(workspace);
+}
+
+static bool at_least_as_aligned(const ts_cuda_signature *next, const ts_cuda_signature *made)
+{
+    return next->alignments[0] >= made->alignments[0] && next->alignments[1] >= made->alignments[1] &&
+           next->alignments[2] >= made->alignments[2];
 }
 
 tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
@@ -436,7 +455,8 @@ tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
     if (workspace->prepared && made->accumulates == next->accumulates && made->winner_bytes == next->winner_bytes &&
         made->positions == next->positions && made->told_apart == next->told_apart &&
         memcmp(made->where, next->where, (size_t)program->port_count) == 0 &&
-        (stride_bytes == 0 || memcmp(made->strides, next->strides, stride_bytes) == 0)) {
+        (stride_bytes == 0 || memcmp(made->strides, next->strides, stride_bytes) == 0) &&
+        (!program->vendor_direct || at_least_as_aligned(next, made))) {
         return TENSUM_OK;
     }
     workspace->prepared = false;
@@ -451,6 +471,8 @@ tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
         TRY(ts_cuda_result(device, device->driver->event_synchronize(workspace->tables_event), "cuEventSynchronize"));
         workspace->tables_pending = false;
     }
+    ts_cutensor_drop_calls(&workspace->list);
+    workspace->list.fallback = false;
     workspace->list.count = 0;
     workspace->list.parameter_bytes = 0;
     workspace->list.table_bytes = 0;

@@ -1,7 +1,7 @@
 /* Programs and workspaces of the CUDA backend.
  *
  * A program is a plan with its kernels looked up and the sizes of its lists known. A workspace holds device memory
- *     [ arena | scratch | converted operand | tables | pointer table | decode | output that nobody wants to see ]
+ *     [ arena | scratch | converted operand | copies and scratch for cuTENSOR | tables | pointer table | decode | output that nobody wants to see ]
  * and a list of launches for the strides of its last run. A run with the same strides writes the pointers that changed
  * into the pointer table (one launch carries up to 448) and enqueues the list: nothing is allocated, nothing is waited
  * for. Host tensors are packed into one upload and one download. */
@@ -70,6 +70,13 @@ typedef struct ts_cuda_program {
     size_t partial_offset, slice_of_offset, seed_offset; /* compact */
     size_t workspace_bytes;
     int64_t decode_rows; /* positions that are decoded together */
+    /* What cuTENSOR does: see cutensor/steps.h. */
+    int vendor_choice;
+    bool vendor_direct;       /* the one step, on the run's own tensors */
+    ts_cutensor_step *vendor; /* [3 * step_count]: forward, adjoints of a and b; NULL: nothing */
+    size_t copy_bytes[3], copy_offset[3]; /* for operands and result that are the run's */
+    size_t vendor_bytes, vendor_offset;   /* scratch, with room to align it */
+    int32_t call_capacity;
 } ts_cuda_program;
 
 typedef enum ts_cuda_where { TS_CUDA_UNUSED, TS_CUDA_ON_DEVICE, TS_CUDA_ON_HOST } ts_cuda_where;
@@ -82,6 +89,7 @@ typedef struct ts_cuda_signature {
     uint8_t winner_bytes;
     int64_t positions; /* to be decoded together; 0: none */
     bool told_apart;
+    uint8_t alignments[3]; /* vendor_direct: log2 of those of a, b and c; a list serves better ones too */
 } ts_cuda_signature;
 
 /* Room for work while a list is made. */

@@ -221,3 +221,14 @@ void ts_cuda_event_give(ts_cuda_device *device, ts_cu_event event)
     give_event(device, event);
     (void)pthread_mutex_unlock(&device->retirement.mutex);
 }
+
+void ts_cuda_events_drop(ts_cuda_device *device)
+{
+    ts_cuda_retirement *queue = &device->retirement;
+
+    (void)pthread_mutex_lock(&queue->mutex);
+    while (queue->spare_count > 0) {
+        (void)device->driver->event_destroy(queue->spare[--queue->spare_count]);
+    }
+    (void)pthread_mutex_unlock(&queue->mutex);
+}

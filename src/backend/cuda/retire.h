@@ -43,9 +43,10 @@ void ts_cuda_retire_after(ts_cuda_device *device, ts_cu_address address, size_t 
 void ts_cuda_drain_finished(ts_cuda_device *device);
 bool ts_cuda_drain(ts_cuda_device *device);
 
-/* Events without timing, from a pool. */
+/* Events without timing, from a pool; and what the pool keeps. */
 bool ts_cuda_event_take(ts_cuda_device *device, ts_cu_event *event);
 void ts_cuda_event_give(ts_cuda_device *device, ts_cu_event event);
+void ts_cuda_events_drop(ts_cuda_device *device);
 
 /* A block was given back to the driver. */
 void ts_cuda_note_released(ts_cuda_device *device, size_t bytes);

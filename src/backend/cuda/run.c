@@ -54,6 +54,19 @@ static tensum_status check_pointer(const ts_cuda_program *program, int32_t port,
     return TENSUM_OK;
 }
 
+/* log2 of the alignment of a port's address, as far as anybody makes use of it. Staging lies at multiples of 128. */
+static uint8_t alignment_of(const ts_cuda_workspace *workspace, int32_t port)
+{
+    uint8_t power = 0;
+    if (workspace->next.where[port] != TS_CUDA_ON_DEVICE) {
+        return 7;
+    }
+    while (power < 8 && (workspace->base[port] >> power & 1) == 0) {
+        power++;
+    }
+    return power;
+}
+
 /* Where each port is, its strides and address. */
 static tensum_status take_arguments(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments)
 {
@@ -104,6 +117,12 @@ static tensum_status take_arguments(ts_cuda_workspace *workspace, const tensum_r
             workspace->validated[p] = tensor->data;
         }
         workspace->base[p] = (uint64_t)(uintptr_t)tensor->data;
+    }
+    if (program->vendor_direct) {
+        const ts_step *step = &program->plan->steps[0];
+        next->alignments[0] = alignment_of(workspace, step->a);
+        next->alignments[1] = alignment_of(workspace, step->b);
+        next->alignments[2] = alignment_of(workspace, step->c);
     }
 done:
     return status;
@@ -156,6 +175,7 @@ static tensum_status launch_phases(ts_cuda_workspace *workspace, unsigned phases
 {
     tensum_status status = TENSUM_OK;
     const ts_cuda_list *list = &workspace->list;
+    bool called = false;
 
     /* A graph is made for the second run of a list, and for the second slice of the first. Launches inside a caller's
      * capture become nodes of his graph. */
@@ -169,7 +189,13 @@ static tensum_status launch_phases(ts_cuda_workspace *workspace, unsigned phases
         }
     }
     for (int64_t i = 0; i < list->count; i++) {
-        if ((phases >> list->launches[i].phase & 1u) != 0) {
+        const ts_cuda_launch *launch = &list->launches[i];
+        if ((phases >> launch->phase & 1u) == 0 || (launch->fallback && called)) {
+            continue;
+        }
+        if (launch->call != 0) {
+            TRY(ts_cutensor_call_one(workspace->program->device, list, launch, stream, workspace->capturing, &called));
+        } else {
             TRY(ts_cuda_launch_one(workspace->program->device, list, i, stream));
         }
     }
