@@ -6,7 +6,7 @@
 #define PANEL_BLOCK_BYTES ((int64_t)512 << 10)  /* one side's packed block of a task: it stays in the second-level cache */
 #define SHARED_BYTES ((int64_t)64 << 20)        /* packed columns shared by all workers */
 #define DEPTH_BYTES ((int64_t)1 << 10)          /* packed depth of one row: two panels stay in the first-level cache */
-#define WINNER_DEPTH_BYTES ((int64_t)8 << 10)   /* deeper, because winners are looked for once per chunk */
+#define LINE_BYTES ((int64_t)8 << 10)           /* of a row, among which winners are looked for at a time */
 #define TILES_BYTES ((int64_t)1 << 20)          /* accumulators that wait for the next chunk */
 
 typedef struct contract_side {
@@ -28,6 +28,7 @@ typedef struct contract_job {
     void *winners;
     size_t element;
     int64_t depth_block, chunks;      /* depths per chunk; number of chunks */
+    int64_t group, groups;            /* winners: chunks after which they are looked for; number of such groups */
     int64_t row_block, row_blocks;    /* rows per task */
     int64_t column_block, column_blocks;
     bool shared;                      /* columns are packed once, before the tasks */
@@ -91,11 +92,13 @@ static void lay_out(contract_job *job, int64_t threads)
     const int64_t row_panels = divide_up(job->rows.size, kernel->rows);
     const int64_t column_panels = divide_up(job->columns.size, kernel->columns);
 
-    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64,
-                                (winners ? WINNER_DEPTH_BYTES : DEPTH_BYTES) / packed * words);
+    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64, DEPTH_BYTES / packed * words);
     job->chunks = divide_up(spec->sum, job->depth_block);
     const int64_t depth_packed = divide_up(job->depth_block, words);
-    job->line = (size_t)(divide_up(depth_packed, TS_WINNER_BLOCK) * TS_WINNER_BLOCK);
+    job->group = ts_min64(job->chunks, LINE_BYTES / DEPTH_BYTES);
+    job->groups = divide_up(job->chunks, job->group);
+    /* Not a power of two, which would put all lines into the same few sets of the cache. */
+    job->line = (size_t)(divide_up(job->group * depth_packed * packed, 64) * 64 + 64) / (size_t)packed;
 
     /* Panels per task: few enough to stay in cache and to balance the workers. */
     int64_t panels = PANEL_BLOCK_BYTES / (depth_packed * packed * kernel->rows);
@@ -156,15 +159,16 @@ static void lay_out(contract_job *job, int64_t threads)
     job->shifts_a = take(&worker, kernel->shifted ? job->row_block : 0, 8);
     job->lines_a = take(&worker, winners ? job->row_block * (int64_t)job->line : 0, (size_t)packed);
     job->tiles = take(&worker, tiles, job->tile_bytes);
-    job->winner_tiles = take(&worker, winners ? tiles * tile : 0, 8);
-    job->blocks = take(&worker, winners ? tile : 0, 8);
+    job->winner_tiles = take(&worker, winners ? (job->groups > 1 ? tiles : 1) * tile : 0, 8);
+    job->blocks = take(&worker, winners ? tiles * tile : 0, (size_t)packed);
     job->inexact = take(&worker, kernel->shifted ? tile : 0, 1);
     size_t *columns = job->shared ? &shared : &worker;
-    const int64_t column_count = job->shared ? job->range : job->column_block, chunks = job->shared ? job->chunks : 1;
+    const int64_t column_count = job->shared ? job->range : job->column_block;
+    const int64_t chunks = job->shared ? job->chunks : 1, groups = job->shared ? job->groups : 1;
     job->packed_b = take(columns, column_count * depth_packed * chunks, (size_t)packed);
     job->seen_b = take(columns, column_count / kernel->columns * chunks, 1);
     job->shifts_b = take(columns, kernel->shifted ? column_count : 0, 8);
-    job->lines_b = take(columns, winners ? column_count * (int64_t)job->line * chunks : 0, (size_t)packed);
+    job->lines_b = take(columns, winners ? column_count * (int64_t)job->line * groups : 0, (size_t)packed);
     job->worker_bytes = worker;
     job->shared_bytes = shared;
 }
@@ -194,6 +198,9 @@ static bool troubled(ts_cpu_trouble trouble, unsigned a, unsigned b)
     const unsigned infinite = TS_SEEN_PLUS_INFINITY | TS_SEEN_MINUS_INFINITY;
     if (trouble == TS_TROUBLE_NEVER) {
         return false;
+    }
+    if (trouble == TS_TROUBLE_WIDE) {
+        return ((a | b) & TS_SEEN_WIDE) != 0;
     }
     if (((a | b) & TS_SEEN_NAN) != 0) {
         return true;
@@ -290,7 +297,9 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
                    (size_t)first * (size_t)divide_up(depth, kernel->words) * (size_t)kernel->packed_bytes,
                job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS,
                spec->winner_bytes != 0
-                   ? job->shared_scratch + job->lines_b + (size_t)(chunk * job->range + first) * line_bytes
+                   ? job->shared_scratch + job->lines_b +
+                         (size_t)(chunk / job->group * job->range + first) * line_bytes +
+                         (size_t)(chunk % job->group) * depth_packed * (size_t)kernel->packed_bytes
                    : NULL);
 }
 
@@ -301,6 +310,13 @@ static void put_winners(const contract_job *job, const int64_t *tile, int64_t ro
         const int64_t at = offset + rows_w[i];
         if (job->spec->winner_bytes == 4) {
             int32_t *to = job->winners;
+            if (ts_cpu_unit(columns_w, columns)) {
+                to += at + columns_w[0];
+                for (int64_t j = 0; j < columns; j++) {
+                    to[j] = (int32_t)tile[j];
+                }
+                continue;
+            }
             for (int64_t j = 0; j < columns; j++) {
                 to[at + columns_w[j]] = (int32_t)tile[j];
             }
@@ -359,7 +375,6 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
     int64_t *columns_w = (int64_t *)(void *)(scratch + job->columns_w);
     int64_t *depth_a = (int64_t *)(void *)(scratch + job->depth_a), *depth_b = (int64_t *)(void *)(scratch + job->depth_b);
     int64_t *winner_tiles = (int64_t *)(void *)(scratch + job->winner_tiles);
-    void *blocks = scratch + job->blocks;
     double *row_shifts = kernel->shifted ? (double *)(void *)(scratch + job->shifts_a) : NULL;
     double *column_shifts = kernel->shifted ? (double *)(void *)(columns_scratch + job->shifts_b) : NULL;
 
@@ -408,49 +423,58 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
         uint8_t *packed_a = scratch + job->packed_a, *packed_b = columns_scratch + job->packed_b;
         uint8_t *seen_a = scratch + job->seen_a, *seen_b = columns_scratch + job->seen_b;
         uint8_t *lines_a = scratch + job->lines_a, *lines_b = columns_scratch + job->lines_b;
+        const int64_t in_group = chunk % job->group * divide_up(job->depth_block, kernel->words); /* packed elements */
+        const int64_t in_group_bytes = in_group * kernel->packed_bytes;
+        const int64_t first_block = winners ? in_group / kernel->winner_block : 0;
+        const bool find_now = winners && ((chunk + 1) % job->group == 0 || chunk + 1 == job->chunks);
         ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, start, depth, depth_a);
         pack_block(job, &job->rows, a, kernel->rows, 0, row_count, rows_a, depth_a, depth, row_shifts, packed_a, seen_a,
-                   winners ? lines_a : NULL);
+                   winners ? lines_a + in_group_bytes : NULL);
         if (job->shared) {
             const int64_t block = divide_up(job->depth_block, kernel->words) * kernel->packed_bytes;
             packed_b += chunk * job->range * block + column_first * packed_depth * kernel->packed_bytes;
             seen_b += chunk * (job->range / kernel->columns) + column_first / kernel->columns;
-            lines_b += (chunk * job->range + column_first) * line_bytes;
+            lines_b += (chunk / job->group * job->range + column_first) * line_bytes;
         } else {
             ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depth_b);
             pack_block(job, &job->columns, b, kernel->columns, 0, column_count, columns_b, depth_b, depth, column_shifts,
-                       packed_b, seen_b, winners ? lines_b : NULL);
+                       packed_b, seen_b, winners ? lines_b + in_group_bytes : NULL);
         }
         for (int64_t q = 0; q < column_panels; q++) {
             for (int64_t p = 0; p < row_panels; p++) {
                 const int64_t number = job->chunks > 1 ? q * row_panels + p : 0;
                 uint8_t *accumulators = scratch + job->tiles + (size_t)number * job->tile_bytes;
-                int64_t *where = winners ? winner_tiles + number * tile : NULL;
+                int64_t *where = winners ? winner_tiles + (job->groups > 1 ? number * tile : 0) : NULL;
+                uint8_t *blocks = winners ? scratch + job->blocks + number * tile * kernel->packed_bytes : NULL;
                 const int64_t rows = ts_min64(kernel->rows, row_count - p * kernel->rows);
                 const int64_t columns = ts_min64(kernel->columns, column_count - q * kernel->columns);
                 const uint8_t *panel_a = packed_a + p * stride_a, *panel_b = packed_b + q * stride_b;
                 if (chunk == 0) {
                     kernel->start(accumulators);
-                    if (winners) {
+                    if (winners && job->groups > 1) {
                         memset(where, 0, (size_t)tile * sizeof *where);
                     }
                 }
-                if (winners) {
+                if (winners && chunk % job->group == 0) {
                     memset(blocks, 0xff, (size_t)(tile * kernel->packed_bytes));
                 }
                 if (troubled(kernel->trouble, seen_a[p], seen_b[q])) {
-                    kernel->multiply_careful(packed_depth, panel_a, panel_b, accumulators, winners ? blocks : NULL);
+                    kernel->multiply_careful(packed_depth, panel_a, panel_b, accumulators, blocks, first_block);
                 } else if (winners && kernel->multiply_winners != NULL) {
-                    kernel->multiply_winners(packed_depth, panel_a, panel_b, accumulators, blocks);
+                    kernel->multiply_winners(packed_depth, panel_a, panel_b, accumulators, blocks, first_block);
                 } else {
                     kernel->multiply(packed_depth, panel_a, panel_b, accumulators);
                 }
-                if (winners) {
+                if (find_now) {
+                    const int64_t from = chunk / job->group * job->group * job->depth_block;
+                    if (job->groups == 1) {
+                        memset(where, 0, (size_t)tile * sizeof *where);
+                    }
                     const ts_cpu_find find = {
-                        .depth = depth, .accumulators = accumulators, .blocks = blocks,
+                        .depth = start + depth - from, .accumulators = accumulators, .blocks = blocks,
                         .a = lines_a + p * kernel->rows * line_bytes, .b = lines_b + q * kernel->columns * line_bytes,
                         .line = (int64_t)job->line, .row_count = (int32_t)rows, .column_count = (int32_t)columns,
-                        .base = start, .winners = where,
+                        .base = from, .winners = where,
                     };
                     kernel->find(&find);
                 }
@@ -527,6 +551,7 @@ tensum_status ts_cpu_contract(const ts_contract_spec *spec, const void *a, const
         ts_cpu_contract_direct(spec, kernel, a, b, c, winners, run->pool);
         return TENSUM_OK;
     }
+    kernel = ts_cpu_kernel_fastest(spec->algebra.semiring, spec->algebra.dtype);
     contract_job job = {.spec = spec, .kernel = kernel, .c = c, .winners = winners,
                .element = tensum_dtype_bytes(spec->algebra.dtype)};
     choose_sides(&job, a, b);

@@ -12,17 +12,17 @@
 #include <string.h>
 
 /* What packing has seen in a panel. */
-enum { TS_SEEN_NAN = 1, TS_SEEN_PLUS_INFINITY = 2, TS_SEEN_MINUS_INFINITY = 4, TS_SEEN_ZERO = 8 };
-/* By multiplication: which pairs of panels can make NaN terms that the fast kernel would drop. */
+enum { TS_SEEN_NAN = 1, TS_SEEN_PLUS_INFINITY = 2, TS_SEEN_MINUS_INFINITY = 4, TS_SEEN_ZERO = 8,
+       TS_SEEN_WIDE = 16 /* an integer beyond 32 bits */ };
+/* By multiplication: which pairs of panels can make terms that the fast kernel would get wrong or, NaN, drop. */
 typedef enum ts_cpu_trouble {
     TS_TROUBLE_NEVER,    /* integers, plain sums: the fast kernel is exact for everything */
     TS_TROUBLE_NAN,      /* min, max: NaN operands */
     TS_TROUBLE_OPPOSITE, /* plus: also infinity - infinity */
-    TS_TROUBLE_ZERO      /* times: also 0 x infinity */
+    TS_TROUBLE_ZERO,     /* times: also 0 x infinity */
+    TS_TROUBLE_WIDE      /* times on 64-bit integers: factors beyond 32 bits, whose products may have to saturate */
 } ts_cpu_trouble;
 
-/* Depths between two comparisons that follow the winner. */
-#define TS_WINNER_BLOCK 32
 /* Upper bounds over all kernels and instruction sets. */
 #define TS_MAX_TILE_ROWS 12
 #define TS_MAX_TILE_COLUMNS 64
@@ -55,15 +55,15 @@ typedef struct ts_cpu_store {
     uint8_t *inexact; /* log_sum_exp: [tile] set to 1 where the shifted sum lost too much; written if store says so */
 } ts_cpu_store;
 
-/* Where the first winner of a tile is looked for. */
+/* Where the first winner of a tile is looked for: among the depths that its lines hold. */
 typedef struct ts_cpu_find {
     int64_t depth;
     const void *accumulators;
-    const void *blocks;    /* [tile], integers as wide as packed elements: last block that improved the accumulator; -1: none in this chunk */
+    const void *blocks;    /* [tile], integers as wide as packed elements: last block that improved the accumulator; -1: none of these */
     const void *a, *b;     /* lines */
     int64_t line;          /* packed elements from line to line */
     int32_t row_count, column_count;
-    int64_t base;          /* depth number of the chunk's first depth */
+    int64_t base;          /* number of the first depth */
     int64_t *winners;      /* [tile] */
 } ts_cpu_find;
 
@@ -98,18 +98,22 @@ typedef struct ts_cpu_reduce {
 } ts_cpu_reduce;
 
 typedef struct ts_cpu_kernel {
+    const char *variant;       /* the way of multiplying, if there are several */
+    const struct ts_cpu_kernel *next; /* another way: the same but for multiply and multiply_winners, and the same bits */
     int32_t rows, columns;
     int32_t packed_bytes;      /* one packed element, all planes */
     int32_t accumulator_bytes; /* one accumulator, all planes */
     int32_t words;             /* depths per packed element: 64 for booleans, else 1 */
+    int32_t winner_block;      /* depths between two comparisons that follow the winner */
     ts_cpu_trouble trouble;
     bool shifted;              /* log_sum_exp */
     void (*start)(void *accumulators);
     unsigned (*pack)(const ts_cpu_panel *panel, void *packed);
     void (*pack_lines)(const ts_cpu_panel *panel, int64_t line, void *lines);
     void (*multiply)(int64_t depth, const void *a, const void *b, void *accumulators);
-    void (*multiply_careful)(int64_t depth, const void *a, const void *b, void *accumulators, void *blocks);
-    void (*multiply_winners)(int64_t depth, const void *a, const void *b, void *accumulators, void *blocks);
+    /* blocks: see ts_cpu_find; the first depth belongs to block number `block`. */
+    void (*multiply_careful)(int64_t depth, const void *a, const void *b, void *accumulators, void *blocks, int64_t block);
+    void (*multiply_winners)(int64_t depth, const void *a, const void *b, void *accumulators, void *blocks, int64_t block);
     void (*find)(const ts_cpu_find *find);
     bool (*store)(const ts_cpu_store *store, const void *accumulators);
     void (*direct)(const ts_cpu_direct *direct);

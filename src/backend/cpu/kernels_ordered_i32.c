@@ -8,4 +8,5 @@
 #define ORDERED_WIDE_START INT64_MIN
 #define ORDERED_SATURATE(x) ((x) > INT32_MAX ? INT32_MAX : (x) < INT32_MIN ? INT32_MIN : (x))
 #define ORDERED_WIDE_MULTIPLY(x, y) ((x) * (y))
+#define ORDERED_ROUND_VECTOR ts_vround_i32
 #include "backend/cpu/ordered_integer.inc"

@@ -8,5 +8,5 @@
 #define ORDERED_WIDE_START INT64_MIN
 #define ORDERED_SATURATE(x) (x)
 #define ORDERED_WIDE_MULTIPLY(x, y) ts_ntimes_i64(x, y, 0)
-#define ORDERED_SCALAR /* saturates per product: there is no wider type */
+#define ORDERED_SATURATES ts_vsaturate_i64 /* there is no wider type */
 #include "backend/cpu/ordered_integer.inc"

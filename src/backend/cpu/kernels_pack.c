@@ -100,6 +100,15 @@ static inline __attribute__((always_inline)) void transpose64(const void *a, con
     }
 SEEN(f32, TS_INFINITY_F32)
 SEEN(f64, TS_INFINITY_F64)
+unsigned TS_CPU_NAME3(ts_cpu_seen, i64, TS_ISA)(const int64_t *x, int64_t count);
+unsigned TS_CPU_NAME3(ts_cpu_seen, i64, TS_ISA)(const int64_t *x, int64_t count)
+{
+    int64_t wide = 0;
+    for (int64_t i = 0; i < count; i++) {
+        wide |= (int64_t)(((uint64_t)x[i] + 0x80000000u) >> 32);
+    }
+    return wide != 0 ? TS_SEEN_WIDE : 0;
+}
 
 /* 64 bytes side by side, not 0 or 0, as bits: eight at a time by a multiplication that gathers their lowest bits. */
 static inline __attribute__((always_inline)) uint64_t bits_of_bytes(const uint8_t *from)

@@ -41,7 +41,6 @@ typedef _Bool bool;
 #define TS_MUL times
 #define TS_D f16
 #define TS_P f32
-#define TS_SHARED f32
 #define TS_SELECTIVE 0
 #define TS_CAREFUL 0
 #define TS_WORDS 1
@@ -57,7 +56,6 @@ typedef _Bool bool;
 #define TS_MUL times
 #define TS_D bf16
 #define TS_P f32
-#define TS_SHARED f32
 #define TS_SELECTIVE 0
 #define TS_CAREFUL 0
 #define TS_WORDS 1

@@ -77,6 +77,70 @@ SELECT(i32)
 SELECT(i64)
 #endif
 
+/* ---- the block in which a running maximum or minimum last improved: number where s is better than old, else blocks ---- */
+#if defined(TS_ISA_AVX512)
+#define FOLLOW(p, family, bits, type, not_equal)                                                                     \
+    VECTOR_INLINE ts_m_##p ts_vfollow_##p(ts_m_##p blocks, ts_m_##p number, ts_v_##p s, ts_v_##p old, ts_m_##p better) \
+    {                                                                                                                \
+        (void)better;                                                                                                \
+        return (ts_m_##p)_mm512_mask_mov_epi##bits((__m512i)blocks, _mm512_cmp_##family##_mask((type)s, (type)old, not_equal), \
+                                                   (__m512i)number);                                                 \
+    }
+FOLLOW(f32, ps, 32, __m512, _CMP_NEQ_OQ)
+FOLLOW(f64, pd, 64, __m512d, _CMP_NEQ_OQ)
+FOLLOW(i16, epi16, 16, __m512i, _MM_CMPINT_NE)
+FOLLOW(i32, epi32, 32, __m512i, _MM_CMPINT_NE)
+FOLLOW(i64, epi64, 64, __m512i, _MM_CMPINT_NE)
+#else
+#if defined(TS_ISA_AVX2)
+#define BLEND(blocks, number, better) _mm256_blendv_epi8((__m256i)(blocks), (__m256i)(number), (__m256i)(better))
+#else
+#define BLEND(blocks, number, better) (((number) & (better)) | ((blocks) & ~(better)))
+#endif
+#define FOLLOW(p)                                                                                                    \
+    VECTOR_INLINE ts_m_##p ts_vfollow_##p(ts_m_##p blocks, ts_m_##p number, ts_v_##p s, ts_v_##p old, ts_m_##p better) \
+    {                                                                                                                \
+        (void)s;                                                                                                     \
+        (void)old;                                                                                                   \
+        return (ts_m_##p)BLEND(blocks, number, better);                                                              \
+    }
+FOLLOW(f32)
+FOLLOW(f64)
+FOLLOW(i16)
+FOLLOW(i32)
+FOLLOW(i64)
+#endif
+
+/* ---- floats in half vectors: some machines take maxima of those at twice the rate, with all 32 registers ---- */
+#if defined(TS_ISA_AVX512)
+#define TS_HAS_HALVES 1
+#define HALF(p, mask_element, bits, suffix, type)                                                                    \
+    typedef ts_c_##p ts_h_##p __attribute__((vector_size(32), may_alias));                                          \
+    typedef mask_element ts_hm_##p __attribute__((vector_size(32), may_alias));                                     \
+    VECTOR_INLINE ts_h_##p ts_hadd_max_##p(ts_h_##p best, ts_h_##p term)                                            \
+    {                                                                                                                \
+        return (ts_h_##p)_mm256_max_##suffix((type)term, (type)best);                                               \
+    }                                                                                                                \
+    VECTOR_INLINE ts_h_##p ts_hadd_min_##p(ts_h_##p best, ts_h_##p term)                                            \
+    {                                                                                                                \
+        return (ts_h_##p)_mm256_min_##suffix((type)term, (type)best);                                               \
+    }                                                                                                                \
+    VECTOR_INLINE ts_h_##p ts_hfma_##p(ts_h_##p s, ts_h_##p x, ts_h_##p y)                                          \
+    {                                                                                                                \
+        return (ts_h_##p)_mm256_fmadd_##suffix((type)x, (type)y, (type)s);                                          \
+    }                                                                                                                \
+    VECTOR_INLINE ts_hm_##p ts_hfollow_##p(ts_hm_##p blocks, ts_hm_##p number, ts_h_##p s, ts_h_##p old, ts_hm_##p better) \
+    {                                                                                                                \
+        (void)better;                                                                                                \
+        return (ts_hm_##p)_mm256_mask_mov_epi##bits(                                                                 \
+            (__m256i)blocks, _mm256_cmp_##suffix##_mask((type)s, (type)old, _CMP_NEQ_OQ), (__m256i)number);          \
+    }
+HALF(f32, int32_t, 32, ps, __m256)
+HALF(f64, int64_t, 64, pd, __m256d)
+#else
+#define TS_HAS_HALVES 0
+#endif
+
 /* ---- sums of selective semirings ---- */
 #define VECTOR_ORDERED(p)                                                                                      \
     VECTOR_INLINE ts_v_##p ts_vadd_max_##p(ts_v_##p best, ts_v_##p term) { return ts_vmax_##p(best, term); } \
@@ -124,6 +188,70 @@ VECTOR_INLINE ts_v_f32 ts_vfnma_f32(ts_v_f32 s, ts_v_f32 x, ts_v_f32 y) { return
 VECTOR_INLINE ts_v_f64 ts_vfnma_f64(ts_v_f64 s, ts_v_f64 x, ts_v_f64 y) { return s - x * y; }
 #endif
 
+#if defined(TS_ISA_AVX512) || defined(TS_ISA_AVX2)
+#define TS_HAS_FMA 1
+#else
+#define TS_HAS_FMA 0
+#endif
+
+/* Keeps the compiler from seeing what a vector holds, as it would turn fma(x, 1, y) into the addition it stands for. */
+#if defined(TS_ISA_AVX512)
+#define HIDE(v) __asm__("" : "+v"(v))
+#elif defined(TS_ISA_AVX2)
+#define HIDE(v) __asm__("" : "+x"(v))
+#else
+#define HIDE(v) ((void)0)
+#endif
+
+/* ---- rounding to storage; NaN does not matter ---- */
+#define ROUND_LANES(p, d)                                                      \
+    VECTOR_INLINE ts_v_##p ts_vround_##d(ts_v_##p x)                           \
+    {                                                                          \
+        for (int i = 0; i < TS_VECTOR_BYTES / (int)sizeof(ts_c_##p); i++) {   \
+            x[i] = ts_round_##d(x[i]);                                         \
+        }                                                                      \
+        return x;                                                              \
+    }
+#if defined(TS_ISA_AVX512)
+VECTOR_INLINE ts_v_f32 ts_vround_f16(ts_v_f32 x)
+{
+    return (ts_v_f32)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+#elif defined(TS_ISA_AVX2)
+VECTOR_INLINE ts_v_f32 ts_vround_f16(ts_v_f32 x)
+{
+    return (ts_v_f32)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+#else
+ROUND_LANES(f32, f16)
+#endif
+#if TS_HAS_HALVES
+VECTOR_INLINE ts_h_f32 ts_hround_f16(ts_h_f32 x)
+{
+    return (ts_h_f32)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+VECTOR_INLINE ts_h_f32 ts_hround_bf16(ts_h_f32 x)
+{
+    typedef uint32_t bits __attribute__((vector_size(32)));
+    const bits b = (bits)x;
+    return (ts_h_f32)((b + 0x7fffu + ((b >> 16) & 1u)) & 0xffff0000u);
+}
+#endif
+VECTOR_INLINE ts_v_f32 ts_vround_bf16(ts_v_f32 x) /* to nearest, ties to even */
+{
+    typedef uint32_t bits __attribute__((vector_size(TS_VECTOR_BYTES)));
+    const bits b = (bits)x;
+    return (ts_v_f32)((b + 0x7fffu + ((b >> 16) & 1u)) & 0xffff0000u);
+}
+VECTOR_INLINE ts_v_i32 ts_vround_i16(ts_v_i32 x)
+{
+    return ts_vmax_i32(ts_vmin_i32(x, INT16_MAX - (ts_v_i32){0}), INT16_MIN - (ts_v_i32){0});
+}
+VECTOR_INLINE ts_v_i64 ts_vround_i32(ts_v_i64 x)
+{
+    return ts_vmax_i64(ts_vmin_i64(x, INT32_MAX - (ts_v_i64){0}), INT32_MIN - (ts_v_i64){0});
+}
+
 /* Products of numbers that fit into 32 bits, in 64-bit lanes: signed for saturating integers, unsigned for residues. */
 #if defined(TS_ISA_AVX512)
 VECTOR_INLINE ts_v_i64 ts_vmul_ntimes_i64(ts_v_i64 x, ts_v_i64 y) { return (ts_v_i64)_mm512_mul_epi32((__m512i)x, (__m512i)y); }
@@ -137,9 +265,27 @@ VECTOR_INLINE ts_v_u64 ts_vmul_wide_u64(ts_v_u64 x, ts_v_u64 y) { return x * y; 
 #endif
 VECTOR_INLINE ts_v_i32 ts_vmul_ntimes_i32(ts_v_i32 x, ts_v_i32 y) { return ts_vmul_times_i32(x, y); }
 
+/* Products of integers that are not negative, saturated. A product seen in double precision to be below 2^64 is exact. */
+#if defined(TS_ISA_AVX512)
+VECTOR_INLINE ts_v_i64 ts_vsaturate_i64(ts_v_i64 x, ts_v_i64 y)
+{
+    const __m512i product = _mm512_mullo_epi64((__m512i)x, (__m512i)y);
+    const __m512d estimate = _mm512_mul_pd(_mm512_cvtepi64_pd((__m512i)x), _mm512_cvtepi64_pd((__m512i)y));
+    const __mmask8 over = _mm512_cmp_pd_mask(estimate, _mm512_set1_pd(1.2e19), _CMP_GE_OQ) | _mm512_movepi64_mask(product);
+    return (ts_v_i64)_mm512_mask_mov_epi64(product, over, _mm512_set1_epi64(INT64_MAX));
+}
+#else
+VECTOR_INLINE ts_v_i64 ts_vsaturate_i64(ts_v_i64 x, ts_v_i64 y)
+{
+    for (int i = 0; i < TS_VECTOR_BYTES / 8; i++) {
+        x[i] = ts_ntimes_i64(x[i], y[i], 0);
+    }
+    return x;
+}
+#endif
+
 /* ---- equality: a bit mask, ts_match_bits_<p> bits per lane, lane 0 lowest ---- */
 #if defined(TS_ISA_AVX512)
-#define TS_HAS_MATCH 1
 VECTOR_INLINE uint64_t ts_vmatch_f32(ts_v_f32 x, ts_v_f32 y) { return _mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_EQ_OQ); }
 VECTOR_INLINE uint64_t ts_vmatch_f64(ts_v_f64 x, ts_v_f64 y) { return _mm512_cmp_pd_mask((__m512d)x, (__m512d)y, _CMP_EQ_OQ); }
 VECTOR_INLINE uint64_t ts_vmatch_i16(ts_v_i16 x, ts_v_i16 y) { return _mm512_cmpeq_epi16_mask((__m512i)x, (__m512i)y); }
@@ -147,15 +293,35 @@ VECTOR_INLINE uint64_t ts_vmatch_i32(ts_v_i32 x, ts_v_i32 y) { return _mm512_cmp
 VECTOR_INLINE uint64_t ts_vmatch_i64(ts_v_i64 x, ts_v_i64 y) { return _mm512_cmpeq_epi64_mask((__m512i)x, (__m512i)y); }
 enum { ts_match_bits_f32 = 1, ts_match_bits_f64 = 1, ts_match_bits_i16 = 1, ts_match_bits_i32 = 1, ts_match_bits_i64 = 1 };
 #elif defined(TS_ISA_AVX2)
-#define TS_HAS_MATCH 1
 VECTOR_INLINE uint64_t ts_vmatch_f32(ts_v_f32 x, ts_v_f32 y) { return (uint32_t)_mm256_movemask_ps((__m256)(x == y)); }
 VECTOR_INLINE uint64_t ts_vmatch_f64(ts_v_f64 x, ts_v_f64 y) { return (uint32_t)_mm256_movemask_pd((__m256d)(x == y)); }
 VECTOR_INLINE uint64_t ts_vmatch_i16(ts_v_i16 x, ts_v_i16 y) { return (uint32_t)_mm256_movemask_epi8((__m256i)(x == y)); }
 VECTOR_INLINE uint64_t ts_vmatch_i32(ts_v_i32 x, ts_v_i32 y) { return (uint32_t)_mm256_movemask_ps((__m256)(x == y)); }
 VECTOR_INLINE uint64_t ts_vmatch_i64(ts_v_i64 x, ts_v_i64 y) { return (uint32_t)_mm256_movemask_pd((__m256d)(x == y)); }
 enum { ts_match_bits_f32 = 1, ts_match_bits_f64 = 1, ts_match_bits_i16 = 2, ts_match_bits_i32 = 1, ts_match_bits_i64 = 1 };
+#elif defined(__SSE2__)
+VECTOR_INLINE uint64_t ts_vmatch_f32(ts_v_f32 x, ts_v_f32 y) { return (uint32_t)_mm_movemask_ps((__m128)(x == y)); }
+VECTOR_INLINE uint64_t ts_vmatch_f64(ts_v_f64 x, ts_v_f64 y) { return (uint32_t)_mm_movemask_pd((__m128d)(x == y)); }
+VECTOR_INLINE uint64_t ts_vmatch_i16(ts_v_i16 x, ts_v_i16 y) { return (uint32_t)_mm_movemask_epi8((__m128i)(x == y)); }
+VECTOR_INLINE uint64_t ts_vmatch_i32(ts_v_i32 x, ts_v_i32 y) { return (uint32_t)_mm_movemask_ps((__m128)(x == y)); }
+VECTOR_INLINE uint64_t ts_vmatch_i64(ts_v_i64 x, ts_v_i64 y) { return (uint32_t)_mm_movemask_pd((__m128d)(x == y)); }
+enum { ts_match_bits_f32 = 1, ts_match_bits_f64 = 1, ts_match_bits_i16 = 2, ts_match_bits_i32 = 1, ts_match_bits_i64 = 1 };
 #else
-#define TS_HAS_MATCH 0
+#define MATCH(p)                                                                    \
+    enum { ts_match_bits_##p = 1 };                                                 \
+    VECTOR_INLINE uint64_t ts_vmatch_##p(ts_v_##p x, ts_v_##p y)                   \
+    {                                                                               \
+        uint64_t hits = 0;                                                          \
+        for (int i = 0; i < TS_VECTOR_BYTES / (int)sizeof(ts_c_##p); i++) {        \
+            hits |= (uint64_t)(x[i] == y[i]) << i;                                  \
+        }                                                                           \
+        return hits;                                                                \
+    }
+MATCH(f32)
+MATCH(f64)
+MATCH(i16)
+MATCH(i32)
+MATCH(i64)
 #endif
 
 /* ---- bits: 64 booleans of the sum per lane ---- */
