@@ -6,8 +6,10 @@
 #define PANEL_BLOCK_BYTES ((int64_t)512 << 10)  /* one side's packed block of a task: it stays in the second-level cache */
 #define SHARED_BYTES ((int64_t)64 << 20)        /* packed columns shared by all workers */
 #define DEPTH_BYTES ((int64_t)1 << 10)          /* packed depth of one row: two panels stay in the first-level cache */
-#define LINE_BYTES ((int64_t)8 << 10)           /* of a row, among which winners are looked for at a time */
-#define TILES_BYTES ((int64_t)1 << 20)          /* accumulators that wait for the next chunk */
+#define WINNER_DEPTH_BYTES ((int64_t)512)       /* less, because panels are read several times */
+#define GROUP_BYTES ((int64_t)8 << 10)          /* packed depth of one row in a group of chunks */
+#define TILES_BYTES ((int64_t)1 << 20)          /* accumulators that wait for the next group */
+#define ROW_PANELS 4                            /* of a task, at most */
 
 typedef struct contract_side {
     const uint8_t *data;
@@ -28,7 +30,7 @@ typedef struct contract_job {
     void *winners;
     size_t element;
     int64_t depth_block, chunks;      /* depths per chunk; number of chunks */
-    int64_t group, groups;            /* winners: chunks after which they are looked for; number of such groups */
+    int64_t group, groups;            /* chunks per group: of these a task holds its rows packed; number of groups */
     int64_t row_block, row_blocks;    /* rows per task */
     int64_t column_block, column_blocks;
     bool shared;                      /* columns are packed once, before the tasks */
@@ -92,17 +94,19 @@ static void lay_out(contract_job *job, int64_t threads)
     const int64_t row_panels = divide_up(job->rows.size, kernel->rows);
     const int64_t column_panels = divide_up(job->columns.size, kernel->columns);
 
-    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64, DEPTH_BYTES / packed * words);
+    const int64_t depth_bytes = winners ? WINNER_DEPTH_BYTES : DEPTH_BYTES;
+    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64, depth_bytes / packed * words);
     job->chunks = divide_up(spec->sum, job->depth_block);
     const int64_t depth_packed = divide_up(job->depth_block, words);
-    job->group = ts_min64(job->chunks, LINE_BYTES / DEPTH_BYTES);
+    job->group = ts_min64(job->chunks, GROUP_BYTES / depth_bytes);
     job->groups = divide_up(job->chunks, job->group);
     /* Not a power of two, which would put all lines into the same few sets of the cache. */
-    job->line = (size_t)(divide_up(job->group * depth_packed * packed, 64) * 64 + 64) / (size_t)packed;
+    const int64_t group_packed = job->group * depth_packed;
+    job->line = (size_t)(divide_up(group_packed * packed, 64) * 64 + 64) / (size_t)packed;
 
     /* Panels per task: few enough to stay in cache and to balance the workers. */
-    int64_t panels = PANEL_BLOCK_BYTES / (depth_packed * packed * kernel->rows);
-    panels = ts_max64(1, ts_min64(panels, 8));
+    int64_t panels = PANEL_BLOCK_BYTES / (group_packed * packed * kernel->rows);
+    panels = ts_max64(1, ts_min64(panels, ROW_PANELS));
     int64_t best = panels, best_load = INT64_MAX;
     for (int64_t p = panels; p >= ts_max64(1, panels / 2); p--) {
         int64_t load = divide_up(divide_up(row_panels, p), threads) * p;
@@ -115,7 +119,7 @@ static void lay_out(contract_job *job, int64_t threads)
     job->row_block = panels * kernel->rows;
     job->row_blocks = divide_up(row_panels, panels);
 
-    int64_t column_block = PANEL_BLOCK_BYTES / (depth_packed * packed * kernel->columns);
+    int64_t column_block = PANEL_BLOCK_BYTES / (group_packed * packed * kernel->columns);
     column_block = ts_max64(1, ts_min64(column_block, 16));
     const double pairs = (double)spec->left * (double)spec->right * (double)spec->sum;
     job->range = SHARED_BYTES / (depth_packed * packed * kernel->columns * job->chunks);
@@ -136,14 +140,14 @@ static void lay_out(contract_job *job, int64_t threads)
         column_block = ts_min64(column_block, column_panels);
     }
     job->tile_bytes = (size_t)(kernel->rows * kernel->columns * kernel->accumulator_bytes);
-    if (job->chunks > 1) {
+    if (job->groups > 1) {
         column_block = ts_max64(1, ts_min64(column_block, TILES_BYTES / (panels * (int64_t)job->tile_bytes)));
     }
     job->column_block = column_block * kernel->columns;
     job->range *= kernel->columns;
     job->column_blocks = divide_up(job->shared ? job->range : job->columns.size, job->column_block);
 
-    const int64_t tiles = job->chunks > 1 ? panels * column_block : 1;
+    const int64_t tiles = panels * (job->groups > 1 ? column_block : 1); /* those of a column are one tall tile */
     const int64_t tile = kernel->rows * kernel->columns;
     size_t worker = 0, shared = 0;
     job->rows_a = take(&worker, job->row_block, 8);
@@ -154,17 +158,17 @@ static void lay_out(contract_job *job, int64_t threads)
     job->columns_w = take(&worker, job->column_block, 8);
     job->depth_a = take(&worker, job->depth_block, 8);
     job->depth_b = take(&worker, job->depth_block, 8);
-    job->packed_a = take(&worker, job->row_block * depth_packed, (size_t)packed);
-    job->seen_a = take(&worker, panels, 1);
+    job->packed_a = take(&worker, job->row_block * group_packed, (size_t)packed);
+    job->seen_a = take(&worker, panels * job->group, 1);
     job->shifts_a = take(&worker, kernel->shifted ? job->row_block : 0, 8);
     job->lines_a = take(&worker, winners ? job->row_block * (int64_t)job->line : 0, (size_t)packed);
     job->tiles = take(&worker, tiles, job->tile_bytes);
-    job->winner_tiles = take(&worker, winners ? (job->groups > 1 ? tiles : 1) * tile : 0, 8);
+    job->winner_tiles = take(&worker, winners ? tiles * tile : 0, 8);
     job->blocks = take(&worker, winners ? tiles * tile : 0, (size_t)packed);
-    job->inexact = take(&worker, kernel->shifted ? tile : 0, 1);
+    job->inexact = take(&worker, kernel->shifted ? panels * tile : 0, 1);
     size_t *columns = job->shared ? &shared : &worker;
     const int64_t column_count = job->shared ? job->range : job->column_block;
-    const int64_t chunks = job->shared ? job->chunks : 1, groups = job->shared ? job->groups : 1;
+    const int64_t chunks = job->shared ? job->chunks : job->group, groups = job->shared ? job->groups : 1;
     job->packed_b = take(columns, column_count * depth_packed * chunks, (size_t)packed);
     job->seen_b = take(columns, column_count / kernel->columns * chunks, 1);
     job->shifts_b = take(columns, kernel->shifted ? column_count : 0, 8);
@@ -329,6 +333,21 @@ static void put_winners(const contract_job *job, const int64_t *tile, int64_t ro
     }
 }
 
+/* The cache lines of a tile of the result, which the store will need, while the sums are being made. */
+static void fetch_result(const uint8_t *c, size_t element, const int64_t *rows, int64_t row_count, const int64_t *columns,
+                         int64_t column_count)
+{
+    if (!ts_cpu_unit(columns, column_count)) {
+        return;
+    }
+    for (int64_t i = 0; i < row_count; i++) {
+        const uint8_t *at = c + (rows[i] + columns[0]) * (int64_t)element;
+        for (int64_t byte = 0; byte < column_count * (int64_t)element; byte += 64) {
+            __builtin_prefetch(at + byte, 1);
+        }
+    }
+}
+
 /* log_sum_exp elements whose shifted sum was too small or not finite: two passes over their terms. */
 static void redo_inexact(const contract_job *job, const uint8_t *inexact, const ts_cpu_store *store, const uint8_t *a,
                          const uint8_t *b, const int64_t *rows_a, const int64_t *columns_b, int64_t *depth_a,
@@ -415,96 +434,109 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
     const int64_t row_panels = divide_up(row_count, kernel->rows), column_panels = divide_up(column_count, kernel->columns);
     const int64_t tile = kernel->rows * kernel->columns;
     const int64_t line_bytes = (int64_t)job->line * kernel->packed_bytes;
-    for (int64_t chunk = 0; chunk < job->chunks; chunk++) {
-        const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
-        const int64_t packed_depth = divide_up(depth, kernel->words);
-        const int64_t stride_a = packed_depth * kernel->packed_bytes * kernel->rows;
-        const int64_t stride_b = packed_depth * kernel->packed_bytes * kernel->columns;
+    const int64_t full_depth = divide_up(job->depth_block, kernel->words); /* of a chunk, packed elements */
+    const int64_t chunk_a = full_depth * kernel->packed_bytes * job->row_block;
+    const int64_t chunk_b = full_depth * kernel->packed_bytes * (job->shared ? job->range : job->column_block);
+    const int64_t seen_stride_b = (job->shared ? job->range : job->column_block) / kernel->columns;
+    const int64_t lines_per_chunk = full_depth * kernel->packed_bytes;
+    for (int64_t group = 0; group < job->groups; group++) {
+        const int64_t chunk_first = group * job->group, chunk_end = ts_min64(chunk_first + job->group, job->chunks);
+        const int64_t from = chunk_first * job->depth_block, until = ts_min64(chunk_end * job->depth_block, spec->sum);
+        const bool last = group + 1 == job->groups;
         uint8_t *packed_a = scratch + job->packed_a, *packed_b = columns_scratch + job->packed_b;
         uint8_t *seen_a = scratch + job->seen_a, *seen_b = columns_scratch + job->seen_b;
         uint8_t *lines_a = scratch + job->lines_a, *lines_b = columns_scratch + job->lines_b;
-        const int64_t in_group = chunk % job->group * divide_up(job->depth_block, kernel->words); /* packed elements */
-        const int64_t in_group_bytes = in_group * kernel->packed_bytes;
-        const int64_t first_block = winners ? in_group / kernel->winner_block : 0;
-        const bool find_now = winners && ((chunk + 1) % job->group == 0 || chunk + 1 == job->chunks);
-        ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, start, depth, depth_a);
-        pack_block(job, &job->rows, a, kernel->rows, 0, row_count, rows_a, depth_a, depth, row_shifts, packed_a, seen_a,
-                   winners ? lines_a + in_group_bytes : NULL);
         if (job->shared) {
-            const int64_t block = divide_up(job->depth_block, kernel->words) * kernel->packed_bytes;
-            packed_b += chunk * job->range * block + column_first * packed_depth * kernel->packed_bytes;
-            seen_b += chunk * (job->range / kernel->columns) + column_first / kernel->columns;
-            lines_b += (chunk / job->group * job->range + column_first) * line_bytes;
-        } else {
-            ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depth_b);
-            pack_block(job, &job->columns, b, kernel->columns, 0, column_count, columns_b, depth_b, depth, column_shifts,
-                       packed_b, seen_b, winners ? lines_b + in_group_bytes : NULL);
+            packed_b += chunk_first * chunk_b;
+            seen_b += chunk_first * seen_stride_b + column_first / kernel->columns;
+            lines_b += (group * job->range + column_first) * line_bytes;
+        }
+        for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
+            const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
+            const int64_t n = chunk - chunk_first;
+            ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, start, depth, depth_a);
+            pack_block(job, &job->rows, a, kernel->rows, 0, row_count, rows_a, depth_a, depth, row_shifts,
+                       packed_a + n * chunk_a, seen_a + n * row_panels, winners ? lines_a + n * lines_per_chunk : NULL);
+            if (!job->shared) {
+                ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depth_b);
+                pack_block(job, &job->columns, b, kernel->columns, 0, column_count, columns_b, depth_b, depth, column_shifts,
+                           packed_b + n * chunk_b, seen_b + n * seen_stride_b, winners ? lines_b + n * lines_per_chunk : NULL);
+            }
         }
         for (int64_t q = 0; q < column_panels; q++) {
-            for (int64_t p = 0; p < row_panels; p++) {
-                const int64_t number = job->chunks > 1 ? q * row_panels + p : 0;
-                uint8_t *accumulators = scratch + job->tiles + (size_t)number * job->tile_bytes;
-                int64_t *where = winners ? winner_tiles + (job->groups > 1 ? number * tile : 0) : NULL;
-                uint8_t *blocks = winners ? scratch + job->blocks + number * tile * kernel->packed_bytes : NULL;
-                const int64_t rows = ts_min64(kernel->rows, row_count - p * kernel->rows);
-                const int64_t columns = ts_min64(kernel->columns, column_count - q * kernel->columns);
-                const uint8_t *panel_a = packed_a + p * stride_a, *panel_b = packed_b + q * stride_b;
-                if (chunk == 0) {
-                    kernel->start(accumulators);
-                    if (winners && job->groups > 1) {
-                        memset(where, 0, (size_t)tile * sizeof *where);
-                    }
-                }
-                if (winners && chunk % job->group == 0) {
-                    memset(blocks, 0xff, (size_t)(tile * kernel->packed_bytes));
-                }
-                if (troubled(kernel->trouble, seen_a[p], seen_b[q])) {
-                    kernel->multiply_careful(packed_depth, panel_a, panel_b, accumulators, blocks, first_block);
-                } else if (winners && kernel->multiply_winners != NULL) {
-                    kernel->multiply_winners(packed_depth, panel_a, panel_b, accumulators, blocks, first_block);
-                } else {
-                    kernel->multiply(packed_depth, panel_a, panel_b, accumulators);
-                }
-                if (find_now) {
-                    const int64_t from = chunk / job->group * job->group * job->depth_block;
-                    if (job->groups == 1) {
-                        memset(where, 0, (size_t)tile * sizeof *where);
-                    }
-                    const ts_cpu_find find = {
-                        .depth = start + depth - from, .accumulators = accumulators, .blocks = blocks,
-                        .a = lines_a + p * kernel->rows * line_bytes, .b = lines_b + q * kernel->columns * line_bytes,
-                        .line = (int64_t)job->line, .row_count = (int32_t)rows, .column_count = (int32_t)columns,
-                        .base = from, .winners = where,
-                    };
-                    kernel->find(&find);
-                }
-                if (chunk + 1 < job->chunks) {
-                    continue;
-                }
-                const ts_cpu_store store = {
-                    .c = job->c + batch_c * element, .rows = rows_c + p * kernel->rows, .columns = columns_c + q * kernel->columns,
-                    .row_count = (int32_t)rows, .column_count = (int32_t)columns,
-                    .columns_unit = ts_cpu_unit(columns_c + q * kernel->columns, columns),
-                    .accumulate = spec->accumulate, .modulus = spec->algebra.modulus,
-                    .row_shifts = kernel->shifted ? row_shifts + p * kernel->rows : NULL,
-                    .column_shifts = kernel->shifted ? column_shifts + q * kernel->columns : NULL,
-                    .inexact = scratch + job->inexact,
-                };
-                if (kernel->shifted) {
-                    memset(store.inexact, 0, (size_t)tile);
-                }
-                if (kernel->store(&store, accumulators)) {
-                    ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, 0,
-                                   ts_min64(job->depth_block, spec->sum), depth_a);
-                    ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, 0,
-                                   ts_min64(job->depth_block, spec->sum), depth_b);
-                    redo_inexact(job, store.inexact, &store, a, b, rows_a + p * kernel->rows,
-                                 columns_b + q * kernel->columns, depth_a, depth_b);
-                }
+            const int64_t number = job->groups > 1 ? q * row_panels : 0;
+            const int64_t columns = ts_min64(kernel->columns, column_count - q * kernel->columns);
+            uint8_t *tiles = scratch + job->tiles + (size_t)number * job->tile_bytes;
+            uint8_t *block_tiles = winners ? scratch + job->blocks + number * tile * kernel->packed_bytes : NULL;
+            int64_t *where = winners ? winner_tiles + number * tile : NULL;
+            if (winners) {
+                memset(block_tiles, 0xff, (size_t)(row_panels * tile * kernel->packed_bytes));
+            }
+            if (last) {
+                fetch_result(job->c + batch_c * element, job->element, rows_c, row_count, columns_c + q * kernel->columns, columns);
                 if (winners) {
-                    put_winners(job, where, rows, columns, batch_w, rows_w + p * kernel->rows,
-                                columns_w + q * kernel->columns);
+                    fetch_result((const uint8_t *)job->winners + batch_w * spec->winner_bytes, spec->winner_bytes, rows_w, row_count,
+                                 columns_w + q * kernel->columns, columns);
                 }
+            }
+            for (int64_t p = 0; p < row_panels && group == 0; p++) {
+                kernel->start(tiles + (size_t)p * job->tile_bytes);
+            }
+            for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
+                const int64_t n = chunk - chunk_first;
+                const int64_t depth = divide_up(ts_min64(job->depth_block, spec->sum - chunk * job->depth_block), kernel->words);
+                const int64_t stride_a = depth * kernel->packed_bytes * kernel->rows;
+                const int64_t stride_b = depth * kernel->packed_bytes * kernel->columns;
+                const int64_t first_block = winners ? n * full_depth / kernel->winner_block : 0;
+                const uint8_t *panel_b = packed_b + n * chunk_b + (job->shared ? column_first / kernel->columns + q : q) * stride_b;
+                for (int64_t p = 0; p < row_panels; p++) {
+                    uint8_t *accumulators = tiles + (size_t)p * job->tile_bytes;
+                    uint8_t *blocks = winners ? block_tiles + p * tile * kernel->packed_bytes : NULL;
+                    const uint8_t *panel_a = packed_a + n * chunk_a + p * stride_a;
+                    if (troubled(kernel->trouble, seen_a[n * row_panels + p], seen_b[n * seen_stride_b + q])) {
+                        kernel->multiply_careful(depth, panel_a, panel_b, accumulators, blocks, first_block);
+                    } else if (winners && kernel->multiply_winners != NULL) {
+                        kernel->multiply_winners(depth, panel_a, panel_b, accumulators, blocks, first_block);
+                    } else {
+                        kernel->multiply(depth, panel_a, panel_b, accumulators);
+                    }
+                }
+            }
+            if (winners) {
+                if (group == 0) {
+                    memset(where, 0, (size_t)(row_panels * tile) * sizeof *where);
+                }
+                const ts_cpu_find find = {
+                    .depth = until - from, .accumulators = tiles, .blocks = block_tiles,
+                    .a = lines_a, .b = lines_b + q * kernel->columns * line_bytes, .line = (int64_t)job->line,
+                    .row_count = (int32_t)row_count, .column_count = (int32_t)columns, .base = from, .winners = where,
+                };
+                kernel->find(&find);
+            }
+            if (!last) {
+                continue;
+            }
+            const ts_cpu_store store = {
+                .c = job->c + batch_c * element, .rows = rows_c, .columns = columns_c + q * kernel->columns,
+                .row_count = (int32_t)row_count, .column_count = (int32_t)columns,
+                .columns_unit = ts_cpu_unit(columns_c + q * kernel->columns, columns),
+                .accumulate = spec->accumulate, .modulus = spec->algebra.modulus,
+                .row_shifts = row_shifts,
+                .column_shifts = kernel->shifted ? column_shifts + q * kernel->columns : NULL,
+                .inexact = scratch + job->inexact,
+            };
+            if (kernel->shifted) {
+                memset(store.inexact, 0, (size_t)(row_panels * tile));
+            }
+            if (kernel->store(&store, tiles)) {
+                ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, 0,
+                               ts_min64(job->depth_block, spec->sum), depth_a);
+                ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, 0,
+                               ts_min64(job->depth_block, spec->sum), depth_b);
+                redo_inexact(job, store.inexact, &store, a, b, rows_a, columns_b + q * kernel->columns, depth_a, depth_b);
+            }
+            if (winners) {
+                put_winners(job, where, row_count, columns, batch_w, rows_w, columns_w + q * kernel->columns);
             }
         }
     }

@@ -8,6 +8,7 @@
 #define TS_VECTOR_BYTES 64
 #define TS_TILE_ROWS 12 /* 12 x 2 accumulators of 32 registers */
 #define TS_WINNER_ROWS 4 /* rows at a time where winners are followed: three registers to an accumulator */
+#define TS_WINNER_ROWS_HALF 6 /* the same in half vectors, which load and store more cheaply */
 #elif defined(TS_ISA_AVX2)
 #define TS_ISA avx2
 #define TS_VECTOR_BYTES 32

@@ -42,7 +42,7 @@ typedef struct ts_cpu_panel {
     const double *shifts; /* log_sum_exp: subtracted from row i before exp */
 } ts_cpu_panel;
 
-/* Where a tile goes. */
+/* Where tiles go: one, or several below each other. */
 typedef struct ts_cpu_store {
     void *c;
     const int64_t *rows, *columns; /* offsets of c */
@@ -55,7 +55,7 @@ typedef struct ts_cpu_store {
     uint8_t *inexact; /* log_sum_exp: [tile] set to 1 where the shifted sum lost too much; written if store says so */
 } ts_cpu_store;
 
-/* Where the first winner of a tile is looked for: among the depths that its lines hold. */
+/* Where the first winners of a tile, or of several below each other, are looked for: among the depths that its lines hold. */
 typedef struct ts_cpu_find {
     int64_t depth;
     const void *accumulators;
@@ -64,7 +64,7 @@ typedef struct ts_cpu_find {
     int64_t line;          /* packed elements from line to line */
     int32_t row_count, column_count;
     int64_t base;          /* number of the first depth */
-    int64_t *winners;      /* [tile] */
+    int64_t *winners;      /* as accumulators */
 } ts_cpu_find;
 
 /* A small piece by plain loops. Offsets in elements. */
