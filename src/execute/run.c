@@ -158,7 +158,7 @@ static tensum_status run_saved(ts_running *running)
     ts_set_slice(running, 0);
     /* Where there is no output nothing reads it. */
     workspace->base[n] = given ? (char *)arguments->output->data : workspace->memory;
-    ts_make_seed(running, workspace->base[n], workspace->compact_strides);
+    TRY(ts_make_seed(running, workspace->base[n], workspace->compact_strides));
     if (trace) {
         const char *seed = workspace->memory + running->compiled->seed_offset;
         bool single = tensum_dtype_gradient(plan->algebra.dtype) == TENSUM_F32;
@@ -230,7 +230,7 @@ static tensum_status run_kept(ts_running *running)
         }
         if (gradient) {
             TRY(ts_poll(running, "gradient", share + (1 - share) * (double)s / (double)plan->slice_total));
-            ts_make_seed(running, ts_output_base(running, total, workspace->target_slices, bytes), total_strides);
+            TRY(ts_make_seed(running, ts_output_base(running, total, workspace->target_slices, bytes), total_strides));
             if (trace) {
                 tensum_dtype real = tensum_dtype_gradient(plan->algebra.dtype);
                 const char *seed = workspace->memory + compiled->seed_offset;

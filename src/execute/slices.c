@@ -37,11 +37,44 @@ void ts_absorb_slice(ts_running *running, char *total, const int64_t *t, const c
     }
 }
 
-/* The cotangent of the output in the current slice, in compact raw shape: the caller's (or ones) where this slice won,
- * for log_sum_exp times its weight in the total. */
-void ts_make_seed(ts_running *running, const char *total, const int64_t *t)
+/* Without slices the seed is the caller's cotangent or ones, moved by the backend. */
+static tensum_status whole_seed(ts_running *running)
 {
     const tensum_plan *plan = running->plan;
+    tensum_workspace *workspace = running->workspace;
+    const ts_backend *backend = running->program->backend;
+    const ts_value *output = &plan->values[plan->network->operand_count];
+    const tensum_tensor *cotangent = running->arguments->cotangent;
+    const tensum_dtype real = tensum_dtype_gradient(plan->algebra.dtype);
+    char *seed = workspace->memory + running->compiled->seed_offset;
+    int64_t g[64] = {0}, none[64];
+    ts_mode modes[64];
+    if (cotangent != NULL) {
+        ts_label_strides(plan, plan->network->operand_count, cotangent->strides, g, none);
+    }
+    for (int32_t i = 0; i < output->rank; i++) {
+        const ts_mode mode = {ts_plan_extent(plan, output->labels[i]), g[i], 0, workspace->compact_strides[i], 0, 0, 0};
+        modes[i] = mode;
+    }
+    const int32_t count = ts_modes_fuse(modes, output->rank);
+    if (cotangent != NULL) {
+        const ts_reduce_spec spec = {{TENSUM_SUM_PRODUCT, real, 0}, count, 0, modes, output->elements, 1, false, 0};
+        return backend->reduce(&spec, cotangent->data, seed, NULL, &running->step);
+    }
+    const double wide[2] = {1, 0};
+    const float narrow[2] = {1, 0};
+    return backend->fill(modes, count, tensum_dtype_bytes(real),
+                         real == TENSUM_F32 || real == TENSUM_C64 ? (const void *)narrow : wide, seed, &running->step);
+}
+
+/* The cotangent of the output in the current slice, in compact raw shape: the caller's (or ones) where this slice won,
+ * for log_sum_exp times its weight in the total. */
+tensum_status ts_make_seed(ts_running *running, const char *total, const int64_t *t)
+{
+    const tensum_plan *plan = running->plan;
+    if (plan->slice_total == 1) {
+        return whole_seed(running);
+    }
     tensum_workspace *workspace = running->workspace;
     const ts_compiled *compiled = running->compiled;
     const ts_pair *pair = ts_pair_of(plan->algebra.semiring, plan->algebra.dtype);
@@ -92,5 +125,6 @@ void ts_make_seed(ts_running *running, const char *total, const int64_t *t)
             memcpy(target, value, (size_t)real_bytes);
         }
     }
+    return TENSUM_OK;
 }
 
