@@ -1,7 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "algebra/element.h"
 #include "execute/workspace.h"
 
 bool ts_tensor_range(const tensum_tensor *tensor, uintptr_t *first, uintptr_t *last)
@@ -391,63 +390,4 @@ tensum_status ts_validate_run(const tensum_program *program, tensum_workspace *w
     }
 done:
     return status;
-}
-
-/* ---- domains ---- */
-
-static tensum_status check_operand(ts_algebra algebra, const tensum_tensor *tensor, int64_t operand)
-{
-    int64_t index[64] = {0}, total = 1, compact = 1, strides[64], extents[64];
-    int32_t rank = 0;
-    size_t bytes = tensum_dtype_bytes(tensor->dtype);
-    for (int32_t i = 0; i < tensor->rank; i++) {
-        total *= tensor->extents[i];
-    }
-    for (int32_t i = tensor->rank - 1; i >= 0; i--) { /* innermost first */
-        int64_t stride = tensor->strides != NULL ? tensor->strides[i] : compact;
-        compact *= tensor->extents[i];
-        if (tensor->extents[i] != 1 && rank < 64) {
-            strides[rank] = stride;
-            extents[rank++] = tensor->extents[i];
-        }
-    }
-    const char *data = tensor->data;
-    for (int64_t done = 0; done < total;) {
-        int64_t run = rank > 0 ? extents[0] : 1, stride = rank > 0 ? strides[0] * (int64_t)bytes : 0;
-        for (int64_t i = 0; i < run; i++) {
-            if (!ts_in_domain(algebra, data + i * stride)) {
-                char text[64];
-                return ts_fail(TENSUM_STATUS_DOMAIN, "operand %" PRId64 ", element %" PRId64 " (row-major): %s is outside the domain of %s over %s",
-                               operand, done + i, ts_format_element(algebra.dtype, data + i * stride, text, sizeof text),
-                               tensum_semiring_name(algebra.semiring), tensum_dtype_name(algebra.dtype));
-            }
-        }
-        done += run;
-        for (int32_t m = 1; m < rank; m++) {
-            data += strides[m] * (int64_t)bytes;
-            if (++index[m] < extents[m]) {
-                break;
-            }
-            data -= strides[m] * extents[m] * (int64_t)bytes;
-            index[m] = 0;
-        }
-    }
-    return TENSUM_OK;
-}
-
-tensum_status ts_check_domain(ts_algebra algebra, const tensum_tensor *inputs, int64_t count)
-{
-    bool plus = algebra.semiring == TENSUM_MAX_PLUS || algebra.semiring == TENSUM_MIN_PLUS;
-    bool times = algebra.semiring == TENSUM_MAX_TIMES || algebra.semiring == TENSUM_MIN_TIMES;
-    bool integer = algebra.dtype == TENSUM_I16 || algebra.dtype == TENSUM_I32 || algebra.dtype == TENSUM_I64;
-    if (!times && !(plus && integer) && algebra.semiring != TENSUM_SUM_PRODUCT_MOD && algebra.dtype != TENSUM_BOOL) {
-        return TENSUM_OK; /* every value is inside */
-    }
-    for (int64_t i = 0; i < count; i++) {
-        tensum_status status = check_operand(algebra, &inputs[i], i);
-        if (status != TENSUM_OK) {
-            return status;
-        }
-    }
-    return TENSUM_OK;
 }

@@ -104,7 +104,7 @@ tensum_status ts_validate_run(const tensum_program *program, tensum_workspace *w
                               const tensum_run_arguments *arguments, bool *same);
 /* Smallest and one past the largest byte a tensor touches; false if it has no elements. */
 bool ts_tensor_range(const tensum_tensor *tensor, uintptr_t *first, uintptr_t *last);
-/* DOMAIN with operand, index and value if an element lies outside the semiring's domain. */
+/* domain.c: DOMAIN with operand, index and value if an element lies outside the semiring's domain. */
 tensum_status ts_check_domain(ts_algebra algebra, const tensum_tensor *inputs, int64_t count);
 
 /* forward.c */
@@ -122,7 +122,7 @@ char *ts_output_base(const ts_running *running, void *data, const int64_t *slice
 void ts_absorb_slice(ts_running *running, char *total, const int64_t *t, const char *partial, int64_t *slice_of);
 /* The cotangent of the output in the current slice, in compact raw shape: the caller's (or ones) where this slice won,
  * for log_sum_exp times its weight in the total. */
-void ts_make_seed(ts_running *running, const char *total, const int64_t *t);
+tensum_status ts_make_seed(ts_running *running, const char *total, const int64_t *t);
 
 /* backward.c */
 tensum_status ts_backward_slice(ts_running *running);
