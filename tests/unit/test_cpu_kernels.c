@@ -426,12 +426,15 @@ static void contract_case(ts_algebra algebra)
     ts_free(w.block);
 }
 
-static void reduce_case(ts_algebra algebra)
+static void reduce_sizes(ts_algebra algebra, bool long_sum)
 {
     ts_mode modes[32] = {{0}};
     bool has[2][32] = {{false}};
     int64_t sizes[2] = {below(3) == 0 ? edge() * (1 + below(20)) : edge(), below(3) == 0 ? 1 : edge()};
-    if (below(8) == 0) {
+    if (long_sum) { /* few results: the sum is cut into parts */
+        sizes[0] = 1 + below(3);
+        sizes[1] = 60000 + below(60000);
+    } else if (below(8) == 0) {
         sizes[1] = 1000 + below(3000);
         sizes[0] = 1 + below(60);
     }
@@ -500,6 +503,14 @@ static void reduce_case(ts_algebra algebra)
     ts_free(a.block);
     ts_free(c.block);
     ts_free(w.block);
+}
+
+static void reduce_case(ts_algebra algebra) { reduce_sizes(algebra, false); }
+static void long_reduce_case(ts_algebra algebra)
+{
+    if (case_seed % 4 == 1) { /* they take long */
+        reduce_sizes(algebra, true);
+    }
 }
 
 /* ---- gradients ---- */
@@ -800,6 +811,7 @@ static void reductions(void **state)
 {
     (void)state;
     for_all_pairs(reduce_case);
+    for_all_pairs(long_reduce_case);
 }
 static void adjoints(void **state)
 {

@@ -3,6 +3,8 @@
 
 #define KEPT_BLOCK 256
 #define SUM_BLOCK 1024
+#define LEAST_PART 32768 /* few results of a long sum: terms per part, which threads share */
+#define MOST_PARTS 256
 
 typedef struct reduce_job {
     const ts_reduce_spec *spec;
@@ -13,6 +15,9 @@ typedef struct reduce_job {
     ts_mode kept[64], sum[64];
     int32_t kept_count, sum_count;
     size_t element;
+    int64_t part, parts; /* terms of a part of the sum; 0: it is not cut */
+    uint8_t *results;    /* [parts][kept] */
+    int64_t *positions;  /* [parts][kept] winners of parts */
 } reduce_job;
 
 static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
@@ -31,43 +36,117 @@ static void sort_by_a(ts_mode *modes, int32_t count)
     }
 }
 
-static void reduce_block(void *argument, int64_t index, int32_t worker)
+/* Results [first, first + count), count at most KEPT_BLOCK, over terms [start, end) into accumulators. */
+static void reduce_terms(const reduce_job *job, const int64_t *kept_a, int64_t count, int64_t start, int64_t end,
+                         void *accumulators, int64_t *winners)
 {
-    const reduce_job *job = argument;
-    const ts_reduce_spec *spec = job->spec;
-    const int64_t first = index * KEPT_BLOCK, count = ts_min64(KEPT_BLOCK, spec->kept - first);
-    int64_t kept_a[KEPT_BLOCK], kept_c[KEPT_BLOCK], kept_w[KEPT_BLOCK], winners[KEPT_BLOCK], sum_a[SUM_BLOCK];
-    uint8_t accumulators[KEPT_BLOCK * 16] __attribute__((aligned(64)));
-    (void)worker;
-    ts_cpu_offsets(job->kept, job->kept_count, TS_TENSOR_A, first, count, kept_a);
-    ts_cpu_offsets(job->kept, job->kept_count, TS_TENSOR_C, first, count, kept_c);
+    int64_t sum_a[SUM_BLOCK];
     ts_cpu_reduce piece = {
         .a = job->a, .kept = kept_a, .sum = sum_a, .kept_count = (int32_t)count, .kept_unit = ts_cpu_unit(kept_a, count),
-        .accumulators = accumulators, .winners = spec->winner_bytes != 0 ? winners : NULL,
-        .modulus = spec->algebra.modulus,
+        .accumulators = accumulators, .winners = winners, .modulus = job->spec->algebra.modulus,
     };
-    job->kernel->reduce_start(accumulators, piece.winners, (int32_t)count);
-    for (int64_t start = 0; start < spec->sum; start += SUM_BLOCK) {
-        const int64_t length = ts_min64(SUM_BLOCK, spec->sum - start);
+    job->kernel->reduce_start(accumulators, winners, (int32_t)count);
+    for (; start < end; start += SUM_BLOCK) {
+        const int64_t length = ts_min64(SUM_BLOCK, end - start);
         ts_cpu_offsets(job->sum, job->sum_count, TS_TENSOR_A, start, length, sum_a);
         piece.sum_count = (int32_t)length;
         piece.sum_unit = ts_cpu_unit(sum_a, length);
         piece.first = start;
         job->kernel->reduce(&piece);
     }
+}
+
+/* Write `count` results and their winners. */
+static void put_results(const reduce_job *job, int64_t first, int64_t count, const void *accumulators, int64_t *winners)
+{
+    const ts_reduce_spec *spec = job->spec;
+    int64_t kept_c[KEPT_BLOCK], kept_w[KEPT_BLOCK];
+    ts_cpu_offsets(job->kept, job->kept_count, TS_TENSOR_C, first, count, kept_c);
     const ts_cpu_store store = {.c = job->c, .columns = kept_c, .column_count = (int32_t)count,
-                                .accumulate = spec->accumulate, .modulus = spec->algebra.modulus, .winners = piece.winners};
+                                .accumulate = spec->accumulate, .modulus = spec->algebra.modulus, .winners = winners};
     job->kernel->reduce_store(&store, accumulators);
-    if (spec->winner_bytes != 0) {
-        ts_cpu_offsets(job->kept, job->kept_count, TS_TENSOR_W, first, count, kept_w);
-        for (int64_t j = 0; j < count; j++) {
-            if (spec->winner_bytes == 4) {
-                ((int32_t *)job->winners)[kept_w[j]] = (int32_t)winners[j];
-            } else {
-                ((int64_t *)job->winners)[kept_w[j]] = winners[j];
-            }
+    if (winners == NULL) {
+        return;
+    }
+    ts_cpu_offsets(job->kept, job->kept_count, TS_TENSOR_W, first, count, kept_w);
+    for (int64_t j = 0; j < count; j++) {
+        const int64_t winner = job->parts > 0 ? job->positions[winners[j] * count + j] : winners[j];
+        if (spec->winner_bytes == 4) {
+            ((int32_t *)job->winners)[kept_w[j]] = (int32_t)winner;
+        } else {
+            ((int64_t *)job->winners)[kept_w[j]] = winner;
         }
     }
+}
+
+static void reduce_block(void *argument, int64_t index, int32_t worker)
+{
+    const reduce_job *job = argument;
+    const ts_reduce_spec *spec = job->spec;
+    const int64_t first = index * KEPT_BLOCK, count = ts_min64(KEPT_BLOCK, spec->kept - first);
+    int64_t kept_a[KEPT_BLOCK], winners[KEPT_BLOCK];
+    uint8_t accumulators[KEPT_BLOCK * 16] __attribute__((aligned(64)));
+    (void)worker;
+    ts_cpu_offsets(job->kept, job->kept_count, TS_TENSOR_A, first, count, kept_a);
+    reduce_terms(job, kept_a, count, 0, spec->sum, accumulators, spec->winner_bytes != 0 ? winners : NULL);
+    put_results(job, first, count, accumulators, spec->winner_bytes != 0 ? winners : NULL);
+}
+
+/* One part of the sum into a row of `results`. */
+static void reduce_part(void *argument, int64_t index, int32_t worker)
+{
+    const reduce_job *job = argument;
+    const ts_reduce_spec *spec = job->spec;
+    const int64_t count = spec->kept, start = index * job->part;
+    int64_t kept_a[KEPT_BLOCK], *winners = spec->winner_bytes != 0 ? job->positions + index * count : NULL;
+    uint8_t accumulators[KEPT_BLOCK * 16] __attribute__((aligned(64)));
+    (void)worker;
+    ts_cpu_offsets(job->kept, job->kept_count, TS_TENSOR_A, 0, count, kept_a);
+    reduce_terms(job, kept_a, count, start, ts_min64(start + job->part, spec->sum), accumulators, winners);
+    int64_t columns[KEPT_BLOCK];
+    for (int64_t j = 0; j < count; j++) {
+        columns[j] = j;
+    }
+    const ts_cpu_store store = {.c = job->results + (size_t)(index * count) * job->element, .columns = columns,
+                                .column_count = (int32_t)count, .modulus = spec->algebra.modulus, .winners = winners};
+    job->kernel->reduce_store(&store, accumulators);
+}
+
+/* The results of parts, in ascending order: the sum is cut by sizes alone, so threads do not change it. */
+static void reduce_parts(const reduce_job *job)
+{
+    const ts_reduce_spec *spec = job->spec;
+    int64_t kept[KEPT_BLOCK], rows[MOST_PARTS], winners[KEPT_BLOCK];
+    uint8_t accumulators[KEPT_BLOCK * 16] __attribute__((aligned(64)));
+    for (int64_t j = 0; j < spec->kept; j++) {
+        kept[j] = j;
+    }
+    for (int64_t p = 0; p < job->parts; p++) {
+        rows[p] = p * spec->kept;
+    }
+    const ts_cpu_reduce piece = {
+        .a = job->results, .kept = kept, .sum = rows, .kept_count = (int32_t)spec->kept, .sum_count = (int32_t)job->parts,
+        .kept_unit = true, .sum_unit = spec->kept == 1, .accumulators = accumulators,
+        .winners = spec->winner_bytes != 0 ? winners : NULL, .modulus = spec->algebra.modulus,
+    };
+    job->kernel->reduce_start(accumulators, piece.winners, piece.kept_count);
+    job->kernel->reduce(&piece);
+    put_results(job, 0, spec->kept, accumulators, piece.winners);
+}
+
+/* Terms per part; 0 where the sum is not cut. Sums of 16-bit floats are not: parts would be rounded. */
+static int64_t part_of(const ts_reduce_spec *spec)
+{
+    const bool rounds = spec->algebra.dtype == TENSUM_F16 || spec->algebra.dtype == TENSUM_BF16;
+    if (spec->kept > KEPT_BLOCK || spec->sum < 2 * LEAST_PART || (rounds && !tensum_semiring_selective(spec->algebra.semiring))) {
+        return 0;
+    }
+    return ts_max64(LEAST_PART, (spec->sum + MOST_PARTS - 1) / MOST_PARTS);
+}
+
+static size_t results_bytes(const ts_reduce_spec *spec, int64_t parts)
+{
+    return ((size_t)(parts * spec->kept) * tensum_dtype_bytes(spec->algebra.dtype) + 127) / 128 * 128;
 }
 
 static void fill_winners(const ts_reduce_spec *spec, int64_t winner, void *winners, const ts_run *run)
@@ -84,9 +163,13 @@ static void fill_winners(const ts_reduce_spec *spec, int64_t winner, void *winne
 
 size_t ts_cpu_reduce_scratch(const ts_reduce_spec *spec, int32_t threads)
 {
-    (void)spec;
+    const int64_t part = spec->kept > 0 ? part_of(spec) : 0;
     (void)threads;
-    return 0;
+    if (part == 0) {
+        return 0;
+    }
+    const int64_t parts = (spec->sum + part - 1) / part;
+    return results_bytes(spec, parts) + (spec->winner_bytes != 0 ? (size_t)(parts * spec->kept) * sizeof(int64_t) : 0);
 }
 
 tensum_status ts_cpu_reduce_step(const ts_reduce_spec *spec, const void *a, void *c, void *winners, const ts_run *run)
@@ -124,6 +207,16 @@ tensum_status ts_cpu_reduce_step(const ts_reduce_spec *spec, const void *a, void
     sort_by_a(job.kept, job.kept_count);
     if (spec->winner_bytes == 0) {
         sort_by_a(job.sum, job.sum_count); /* winners need the canonical order */
+    }
+    const int64_t part = part_of(spec);
+    if (part > 0 && run->scratch_bytes >= ts_cpu_reduce_scratch(spec, 1)) {
+        job.part = part;
+        job.parts = (spec->sum + part - 1) / part;
+        job.results = run->scratch;
+        job.positions = (int64_t *)(void *)(job.results + results_bytes(spec, job.parts));
+        ts_pool_run(run->pool, job.parts, reduce_part, &job);
+        reduce_parts(&job);
+        return TENSUM_OK;
     }
     ts_pool_run(run->pool, (spec->kept + KEPT_BLOCK - 1) / KEPT_BLOCK, reduce_block, &job);
     return TENSUM_OK;
