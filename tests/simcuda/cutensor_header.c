@@ -21,7 +21,7 @@ typedef cudaStream_t ts_ct_stream;
 #define SAME_TYPE(member, symbol, arguments)                                                           \
     _Static_assert(__builtin_types_compatible_p(__typeof__(symbol), ts_ct_status arguments), #symbol " differs");
 TS_CUTENSOR_CALLS(SAME_TYPE)
-_Static_assert(__builtin_types_compatible_p(__typeof__(cutensorGetVersion), size_t()), "cutensorGetVersion differs");
+_Static_assert(__builtin_types_compatible_p(__typeof__(cutensorGetVersion), size_t(void)), "cutensorGetVersion differs");
 _Static_assert(__builtin_types_compatible_p(__typeof__(cutensorGetErrorString), const char *(const cutensorStatus_t)),
                "cutensorGetErrorString differs");
 _Static_assert(sizeof(cutensorStatus_t) == sizeof(int) && sizeof(cudaDataType_t) == sizeof(int) &&
