@@ -15,6 +15,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
 
 import torch
 
@@ -288,9 +290,9 @@ def compare_network(library, network):
     for name, choice in (("own", NEVER), ("vendor", ALWAYS), ("auto", AUTO)):
         before = library.all_stats()
         work = network.work(library, choice)
-        time = milliseconds(work.run)
+        taken = milliseconds(work.run)
         after = library.all_stats()
-        print(f"{name:14}{time:9.3f} {abs(work.result.item() / truth - 1):9.1e}  "
+        print(f"{name:14}{taken:9.3f} {abs(work.result.item() / truth - 1):9.1e}  "
               f"{library.own.tensum_program_workspace_bytes(work.program) / 2 ** 30:.2f} GiB, {after[0].calls - before[0].calls} "
               f"calls, {after[0].misses - before[0].misses} plans built, "
               f"{after[3].synchronisations - before[3].synchronisations} synchronisations", flush=True)
@@ -300,11 +302,11 @@ def compare_network(library, network):
     def eager():
         result["value"] = torch_run(network, steps)
 
-    time = milliseconds(eager, 7, 2)
-    print(f"{'torch eager':14}{time:9.3f} {abs(result['value'].item() / truth - 1):9.1e}", flush=True)
+    taken = milliseconds(eager, 7, 2)
+    print(f"{'torch eager':14}{taken:9.3f} {abs(result['value'].item() / truth - 1):9.1e}", flush=True)
     graph = recorded(eager)
-    time = milliseconds(graph.replay, 7, 2)
-    print(f"{'torch graph':14}{time:9.3f} {abs(result['value'].item() / truth - 1):9.1e}", flush=True)
+    taken = milliseconds(graph.replay, 7, 2)
+    print(f"{'torch graph':14}{taken:9.3f} {abs(result['value'].item() / truth - 1):9.1e}", flush=True)
     del graph
     result.clear()
     torch.cuda.empty_cache()
@@ -541,17 +543,20 @@ def main():
     if library.own.tensum_cutensor_version(c.byref(version)) != 0:
         print(library.own.tensum_last_error().decode())
     print(f"cuTENSOR {version.value}, torch {torch.__version__}, {torch.cuda.get_device_name()}")
-    parts = options.parts.split(",")
-    if "mixed" in parts:
-        mixed(library)
-    if "network" in parts or "gaps" in parts:
-        network = Network(library, options.network)
-        if "network" in parts:
-            compare_network(library, network)
-        if "gaps" in parts:
-            gaps(library, network)
-    if "table" in parts:
-        table(library, options.table)
+    network = None
+    failed = 0
+    for part in options.parts.split(","):
+        begin = time.perf_counter()
+        try:
+            if part in ("network", "gaps") and network is None:
+                network = Network(library, options.network)
+            {"network": lambda: compare_network(library, network), "gaps": lambda: gaps(library, network),
+             "mixed": lambda: mixed(library), "table": lambda: table(library, options.table)}[part]()
+        except Exception:  # the other parts tell something all the same
+            traceback.print_exc()
+            failed = 1
+        print(f"    ({part}: {time.perf_counter() - begin:.0f} s)", flush=True)
+    return failed
 
 
 if __name__ == "__main__":
