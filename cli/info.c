@@ -75,7 +75,7 @@ static void print_cutensor(void)
     char text[320];
     if (tensum_device_count(TENSUM_CUDA) > 0) {
         bool there = describe_cutensor(text);
-        printf("  %-10s %s%s\n", "", there ? "cuTENSOR " : "our own kernels only: ", text);
+        printf("\n%s%s\n", there ? "cuTENSOR " : "no cuTENSOR, so our own kernels contract sum_product: ", text);
     }
 }
 

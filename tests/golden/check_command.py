@@ -122,6 +122,16 @@ def read_evidence(path):
     return dict(zip(tokens[1::2], tokens[2::2]))
 
 
+# ---- options ----
+
+
+@case
+def choice_of_cutensor():
+    base = ["contract", DATA / "network_small.json", "--fill", "0.5", "--semiring", "sum_product"]
+    fails(2, ["--cutensor=sometimes", "auto, never or always"], *base, "--device", "cuda", "--cutensor=sometimes")
+    fails(2, ["--cutensor=never", "needs --device=cuda"], *base, "--cutensor=never")
+
+
 # ---- solve ----
 
 
