@@ -284,6 +284,7 @@ static void print_report(const shared_options *shared, const report *r, const ti
         json_object object;
         json_begin(&object);
         json_string(&object, "benchmark", r->what);
+        json_counters(&object, shared->device);
         json_string(&object, "semiring", tensum_semiring_name(r->semiring));
         json_string(&object, "dtype", tensum_dtype_name(r->dtype));
         json_integer(&object, "threads", r->threads);

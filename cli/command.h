@@ -111,6 +111,8 @@ void print_json_string(const char *value);
 /* The shortest decimal that reads back as the same double. */
 const char *format_real(double value, char text[32]);
 const char *format_bytes(double bytes, char text[32]);
+/* A member "device_counters" for devices that have them. */
+void json_counters(json_object *object, tensum_device device);
 void json_cost(json_object *object, const tensum_cost *cost, unsigned modes, double order_seconds,
                double run_seconds, tensum_device device);
 /* Lines "tc ..., sc ..., ..." for people. */

@@ -44,7 +44,9 @@ static void print_devices(void)
                 printf("  %s:%d       %s\n", kind_names[k], (int)i, tensum_last_error());
                 continue;
             }
-            printf("  %-10s %s, %s, %d units", kind_names[k], info.name, info.driver, (int)info.units);
+            char place[32];
+            snprintf(place, sizeof place, kinds[k] == TENSUM_CUDA ? "%s:%d" : "%s", kind_names[k], (int)i);
+            printf("  %-10s %s, %s, %d units", place, info.name, info.driver, (int)info.units);
             if (info.memory_total != 0) {
                 printf(", %s of %s free", format_bytes((double)info.memory_free, available),
                        format_bytes((double)info.memory_total, total));

@@ -112,6 +112,37 @@ static const char *device_name(tensum_device device, char text[32])
     return text;
 }
 
+/* What this process has done on a device; nothing for devices that have no counters. */
+void json_counters(json_object *object, tensum_device device)
+{
+    static const struct {
+        const char *name;
+        size_t at;
+    } counters[] = {
+#define COUNTER(name) {#name, offsetof(tensum_device_counters, name)}
+        COUNTER(uploads), COUNTER(upload_bytes), COUNTER(downloads), COUNTER(download_bytes), COUNTER(launches),
+        COUNTER(graph_launches), COUNTER(module_loads), COUNTER(module_compilations), COUNTER(allocations), COUNTER(releases),
+        COUNTER(held_bytes), COUNTER(synchronisations), COUNTER(retired_deferred), COUNTER(retired_released),
+        COUNTER(retired_waits), COUNTER(retired_barriers), COUNTER(retired_leaked), COUNTER(retired_in_flight),
+        COUNTER(retired_in_flight_peak), COUNTER(retired_bytes),
+#undef COUNTER
+    };
+    tensum_device_counters values = TENSUM_DEVICE_COUNTERS_INIT;
+    json_object inner;
+
+    if (device.kind != TENSUM_CUDA || tensum_device_stats(device, &values) != TENSUM_OK) {
+        return;
+    }
+    json_key(object, "device_counters");
+    json_begin(&inner);
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+        uint64_t value;
+        memcpy(&value, (const char *)&values + counters[i].at, sizeof value);
+        json_integer(&inner, counters[i].name, (int64_t)value);
+    }
+    printf("}");
+}
+
 void json_cost(json_object *object, const tensum_cost *cost, unsigned modes, double order_seconds,
                double run_seconds, tensum_device device)
 {
@@ -130,6 +161,7 @@ void json_cost(json_object *object, const tensum_cost *cost, unsigned modes, dou
         json_real(object, "run_seconds", run_seconds);
     }
     json_string(object, "device", device_name(device, text));
+    json_counters(object, device);
 }
 
 void print_cost(FILE *stream, const tensum_cost *cost, double order_seconds)

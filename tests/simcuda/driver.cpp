@@ -34,6 +34,7 @@ enum {
 namespace {
 
 const size_t redzone = 256;
+const size_t large = static_cast<size_t>(256) << 20; /* blocks from here on are neither filled nor looked through */
 const unsigned char fresh_byte = 0xff, released_byte = 0xdb, redzone_byte = 0xa5;
 
 struct device_block {
@@ -237,7 +238,7 @@ int allocate_block(device *d, size_t bytes, uint64_t *address)
         if (entry.second.released && (entry.second.bytes + 511) / 512 * 512 + redzone == need) {
             found = entry.first;
             unlocked scope(d);
-            for (size_t i = 0; i < entry.second.bytes; i++) {
+            for (size_t i = 0; i < entry.second.bytes && entry.second.bytes < large; i++) {
                 if (found[i] != released_byte) {
                     report("memory was written after its release");
                     break;
@@ -261,7 +262,9 @@ int allocate_block(device *d, size_t bytes, uint64_t *address)
     d->held += bytes;
     {
         unlocked scope(d);
-        memset(found, fresh_byte, bytes);
+        if (bytes < large) {
+            memset(found, fresh_byte, bytes);
+        }
         memset(found + bytes, redzone_byte, redzone);
     }
     *address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(found));
@@ -570,7 +573,9 @@ EXPORT void simcuda_release(uint64_t address)
     if (d != nullptr && block != nullptr) {
         unlocked scope(d);
         check_redzone(start, *block);
-        memset(start, released_byte, block->bytes);
+        if (block->bytes < large) {
+            memset(start, released_byte, block->bytes);
+        }
         block->released = true;
         d->held -= block->bytes;
         counters.live--;
@@ -812,7 +817,9 @@ static int release_now(uint64_t address)
     }
     unlocked scope(d);
     check_redzone(start, *block);
-    memset(start, released_byte, block->bytes);
+    if (block->bytes < large) {
+        memset(start, released_byte, block->bytes);
+    }
     block->released = true;
     d->held -= block->bytes;
     return SUCCESS;
