@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "command.h"
+#include "gpu_memory.h"
 #include "network_input.h"
 
 enum { KEY_SIZE = 0x500, KEY_SHAPE, KEY_WINNERS, KEY_GRADIENT, KEY_REPEATS, KEY_CASE };
-enum { CHAIN = 10, MOST_REPEATS = 10000 };
+enum { CHAIN = 10, MOST_REPEATS = 10000, RUNS_PER_WAIT = 20 };
 
 static const struct argp_option options[] = {
     NETWORK_OPTIONS,
@@ -98,10 +99,16 @@ typedef struct work {
     int64_t count;
     unsigned modes;
     bool own_inputs;
+    /* On a GPU the tensors above are copied there, and runs use these. */
+    tensum_tensor *gpu_inputs, *gpu_gradients;
+    tensum_tensor gpu_output, gpu_winners;
+    tensum_device device;
 } work;
 
 typedef struct timing {
     double median, least;
+    double enqueue; /* on a GPU: until a run returns; its median */
+    double einsum;  /* overhead: of a tensum_einsum of two of the matrices, until it returns */
     int repeats;
 } timing;
 
@@ -141,8 +148,52 @@ static tensum_status fill_random(tensum_tensor *tensor, uint64_t *state)
     return status;
 }
 
+/* A copy of a tensor on the GPU. */
+static tensum_status copy_to_gpu(tensum_device device, const tensum_tensor *from, tensum_tensor *to)
+{
+    const size_t bytes = (size_t)element_count(from->rank, from->extents) * tensum_dtype_bytes(from->dtype);
+    *to = *from;
+    to->device = device;
+    to->data = gpu_allocate(device, bytes);
+    if (to->data == NULL || !gpu_write(device, to->data, from->data, bytes)) {
+        fprintf(stderr, "tensum: the device has no %zu bytes for a tensor\n", bytes);
+        return TENSUM_STATUS_OUT_OF_MEMORY;
+    }
+    return TENSUM_OK;
+}
+
+/* Put everything that runs use where they run. */
+static tensum_status move_to_gpu(work *w)
+{
+    tensum_status status = copy_to_gpu(w->device, &w->output, &w->gpu_output);
+    if (status == TENSUM_OK && w->winners.data != NULL) {
+        status = copy_to_gpu(w->device, &w->winners, &w->gpu_winners);
+    }
+    w->gpu_inputs = allocate_or_exit((size_t)w->count + 1, sizeof *w->gpu_inputs);
+    memset(w->gpu_inputs, 0, (size_t)w->count * sizeof *w->gpu_inputs);
+    if (w->gradients != NULL) {
+        w->gpu_gradients = allocate_or_exit((size_t)w->count + 1, sizeof *w->gpu_gradients);
+        memset(w->gpu_gradients, 0, (size_t)w->count * sizeof *w->gpu_gradients);
+    }
+    for (int64_t i = 0; i < w->count && status == TENSUM_OK; i++) {
+        status = copy_to_gpu(w->device, &w->inputs[i], &w->gpu_inputs[i]);
+        if (status == TENSUM_OK && w->gradients != NULL) {
+            status = copy_to_gpu(w->device, &w->gradients[i], &w->gpu_gradients[i]);
+        }
+    }
+    return status;
+}
+
 static void release(work *w)
 {
+    for (int64_t i = 0; i < w->count; i++) {
+        gpu_free(w->device, w->gpu_inputs != NULL ? w->gpu_inputs[i].data : NULL);
+        gpu_free(w->device, w->gpu_gradients != NULL ? w->gpu_gradients[i].data : NULL);
+    }
+    gpu_free(w->device, w->gpu_output.data);
+    gpu_free(w->device, w->gpu_winners.data);
+    free(w->gpu_inputs);
+    free(w->gpu_gradients);
     for (int64_t i = 0; w->own_inputs && i < w->count; i++) {
         free(w->inputs[i].data);
     }
@@ -187,7 +238,11 @@ static tensum_status prepare(work *w, const shared_options *shared, tensum_dtype
         }
     }
     status = tensum_program_create(w->plan, w->context, &program, &w->program);
-    return status == TENSUM_OK ? tensum_workspace_create(w->program, NULL, &w->workspace) : status;
+    if (status == TENSUM_OK) {
+        status = tensum_workspace_create(w->program, NULL, &w->workspace);
+    }
+    w->device = shared->device;
+    return status == TENSUM_OK && w->device.kind == TENSUM_CUDA ? move_to_gpu(w) : status;
 }
 
 static int by_value(const void *x, const void *y)
@@ -196,35 +251,74 @@ static int by_value(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Time `repeats` runs (0: about a second's worth), each of `inner` calls. */
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_value);
+    return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+/* Time `repeats` runs (0: about a second's worth), each of `inner` calls. On a GPU, where a call only enqueues, the calls
+ * are waited for together. */
 static tensum_status measure(work *w, int repeats, int inner, timing *result)
 {
     tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
-    double *seconds = allocate_or_exit(MOST_REPEATS, sizeof *seconds);
+    double *seconds = allocate_or_exit(MOST_REPEATS, sizeof *seconds), *enqueued = allocate_or_exit(MOST_REPEATS, sizeof *seconds);
+    const bool gpu = w->gpu_inputs != NULL;
     int done = 0;
     double total = 0;
     tensum_status status = TENSUM_OK;
-    run.inputs = w->inputs;
-    run.output = &w->output;
-    run.winners = w->winners.data != NULL ? &w->winners : NULL;
-    run.gradients = w->gradients;
-    status = tensum_run(w->program, w->workspace, &run); /* warm up: caches, threads, first touch */
+    run.inputs = gpu ? w->gpu_inputs : w->inputs;
+    run.output = gpu ? &w->gpu_output : &w->output;
+    run.winners = w->winners.data == NULL ? NULL : gpu ? &w->gpu_winners : &w->winners;
+    run.gradients = gpu ? w->gpu_gradients : w->gradients;
+    inner = gpu ? RUNS_PER_WAIT : inner;
+    for (int i = 0; i < (gpu ? 3 : 1) && status == TENSUM_OK; i++) { /* warm up: caches, threads, first touch, graphs */
+        status = tensum_run(w->program, w->workspace, &run);
+    }
+    status = status == TENSUM_OK ? tensum_synchronize(w->device, NULL) : status;
     while (status == TENSUM_OK && (repeats > 0 ? done < repeats : done < 5 || (total < 1.0 && done < MOST_REPEATS))) {
         const double start = seconds_now();
         for (int i = 0; i < inner && status == TENSUM_OK; i++) {
             status = tensum_run(w->program, w->workspace, &run);
         }
+        enqueued[done] = (seconds_now() - start) / inner;
+        status = status == TENSUM_OK ? tensum_synchronize(w->device, NULL) : status;
         const double elapsed = seconds_now() - start;
         total += elapsed;
         seconds[done++] = elapsed / inner;
     }
     if (status == TENSUM_OK) {
-        qsort(seconds, (size_t)done, sizeof *seconds, by_value);
-        result->median = done % 2 == 1 ? seconds[done / 2] : 0.5 * (seconds[done / 2 - 1] + seconds[done / 2]);
+        result->median = median(seconds, done);
         result->least = seconds[0];
+        result->enqueue = gpu ? median(enqueued, done) : 0;
         result->repeats = done;
     }
     free(seconds);
+    free(enqueued);
+    return status;
+}
+
+/* Time tensum_einsum on the first two operands, matrices, with a context that knows the expression. */
+static tensum_status measure_einsum(work *w, timing *result)
+{
+    enum { CALLS = 200, ROUNDS = 15 };
+    const bool gpu = w->gpu_inputs != NULL;
+    const tensum_tensor *inputs = gpu ? w->gpu_inputs : w->inputs, *output = gpu ? &w->gpu_output : &w->output;
+    double seconds[ROUNDS];
+    tensum_status status = tensum_einsum(w->context, TENSUM_MAX_PLUS, "ab,bc->ac", 2, inputs, output);
+    status = status == TENSUM_OK ? tensum_einsum(w->context, TENSUM_MAX_PLUS, "ab,bc->ac", 2, inputs, output) : status;
+    for (int round = 0; round < ROUNDS && status == TENSUM_OK; round++) {
+        status = tensum_synchronize(w->device, NULL);
+        const double start = seconds_now();
+        for (int i = 0; i < CALLS && status == TENSUM_OK; i++) {
+            status = tensum_einsum(w->context, TENSUM_MAX_PLUS, "ab,bc->ac", 2, inputs, output);
+        }
+        seconds[round] = (seconds_now() - start) / CALLS;
+    }
+    if (status == TENSUM_OK) {
+        result->einsum = median(seconds, ROUNDS);
+        status = tensum_synchronize(w->device, NULL);
+    }
     return status;
 }
 
@@ -293,6 +387,12 @@ static void print_report(const shared_options *shared, const report *r, const ti
         json_real(&object, "seconds_median", t->median);
         json_real(&object, "seconds_min", t->least);
         json_integer(&object, "repeats", t->repeats);
+        if (t->enqueue > 0) {
+            json_real(&object, "enqueue_seconds_median", t->enqueue);
+        }
+        if (t->einsum > 0) {
+            json_real(&object, "einsum_seconds_median", t->einsum);
+        }
         json_real(&object, "pairs_per_second", r->pairs / t->median);
         json_real(&object, "bytes_per_second", r->bytes / t->median);
         if (r->ceiling > 0) {
@@ -313,6 +413,12 @@ static void print_report(const shared_options *shared, const report *r, const ti
     printf("%s, %s %s, %d thread%s%s%s\n", r->what, tensum_semiring_name(r->semiring), tensum_dtype_name(r->dtype),
            (int)r->threads, r->threads == 1 ? "" : "s", r->winners ? ", winners" : "", r->gradient ? ", gradient" : "");
     printf("  median %.6g s, least %.6g s, %d repeats\n", t->median, t->least, t->repeats);
+    if (t->enqueue > 0) {
+        printf("  a run returns after %.3g us\n", 1e6 * t->enqueue);
+    }
+    if (t->einsum > 0) {
+        printf("  a tensum_einsum of two matrices returns after %.3g us\n", 1e6 * t->einsum);
+    }
     if (r->pairs > 0) {
         printf("  %.4g pairs/s", r->pairs / t->median);
         if (r->ceiling > 0) {
@@ -401,7 +507,7 @@ static tensum_status bench_reduce(const arguments *a, const shared_options *shar
     const double read = (double)element_count(rank, extents);
     const double written = (double)element_count(w->output.rank, w->output.extents);
     r->bytes = (read + written) * (double)tensum_dtype_bytes(r->dtype);
-    r->copy = copy_rate((size_t)read * tensum_dtype_bytes(r->dtype));
+    r->copy = shared->device.kind == TENSUM_CUDA ? 0 : copy_rate((size_t)read * tensum_dtype_bytes(r->dtype));
     return measure(w, a->repeats, 1, t);
 }
 
@@ -429,7 +535,8 @@ static tensum_status bench_overhead(const arguments *a, const shared_options *sh
     r->steps = cost.steps;
     r->pairs = exp2(cost.tc);
     r->bytes = exp2(cost.rw) * (double)tensum_dtype_bytes(r->dtype);
-    return measure(w, a->repeats, 100, t);
+    status = measure(w, a->repeats, 100, t);
+    return status == TENSUM_OK && r->semiring == TENSUM_MAX_PLUS ? measure_einsum(w, t) : status;
 }
 
 static tensum_status bench_network(const arguments *a, const shared_options *shared, report *r, work *w,
@@ -505,6 +612,7 @@ const subcommand command_bench = {
     "bench", "measure contractions, reductions, networks and small steps", "gemm|reduce|network|overhead [NETWORK]",
     "gemm is a matrix product, reduce a transposition or a sum over one mode, network a whole network (random tensors\n"
     "unless --inputs or --fill say otherwise), overhead a chain of ten tiny matrices. The defaults are max_plus and f32.\n"
+    "On a GPU the tensors lie there, and runs are waited for twenty at a time.\n"
     "Rates are for the median of the repeats; the ceiling is what the packed kernel reaches on data in the first-level\n"
     "cache, measured in the same run.\n\nExamples:\n"
     "  tensum bench gemm --size 1024 --semiring max_plus --dtype f32 --threads 1 --winners --json\n"
