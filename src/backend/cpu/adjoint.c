@@ -10,6 +10,8 @@
 
 #define ADJOINT_BLOCK 512
 #define ROWS_PER_TASK_ELEMENTS 16384
+#define GROUP_ROWS 16
+#define GROUP_SUMS 2048 /* sums of a row, all levels: those of a group stay in cache */
 
 typedef enum route {
     ROUTE_ALL,      /* max_plus: the cotangent goes to the winner */
@@ -34,6 +36,13 @@ typedef struct adjoint_job {
     size_t worker_bytes, sum_here, sum_other, sum_d, level_sums;
 } adjoint_job;
 
+/* Rows that are summed together, and their offsets. */
+typedef struct row_group {
+    int64_t count, here[GROUP_ROWS], w[GROUP_ROWS], g[GROUP_ROWS], d[GROUP_ROWS], batch_other;
+    const int64_t *sum_here, *sum_other, *sum_d;
+    int64_t *other_w, *other_g, *other_data;
+} row_group;
+
 static double number(tensum_dtype dtype, const void *data, int64_t at)
 {
     switch (dtype) {
@@ -56,6 +65,11 @@ static bool attains(const adjoint_job *job, double x, double y)
         return y == y || job->tie_here;
     }
     return (job->attained_by_smaller ? x < y : x > y) || (x == y && job->tie_here);
+}
+
+static int64_t distance(const int64_t *offsets)
+{
+    return offsets[1] > offsets[0] ? offsets[1] - offsets[0] : offsets[0] - offsets[1];
 }
 
 #define TS_G float
@@ -87,7 +101,7 @@ static void lay_out(adjoint_job *job)
     job->sum_here = take(&worker, job->sum, 8);
     job->sum_other = take(&worker, job->sum, 8);
     job->sum_d = take(&worker, job->sum, 8);
-    job->level_sums = take(&worker, job->sum * job->levels, 8);
+    job->level_sums = take(&worker, job->sum * job->levels * (job->sum * job->levels <= GROUP_SUMS ? GROUP_ROWS : 1), 8);
     job->worker_bytes = worker;
     const int64_t work = job->sum + job->other;
     job->rows_per_task = ts_max64(1, ROWS_PER_TASK_ELEMENTS / ts_max64(1, work));
@@ -125,6 +139,13 @@ size_t ts_cpu_adjoint_scratch(const ts_adjoint_spec *spec, int32_t threads)
     return job.worker_bytes * (size_t)threads;
 }
 
+/* Can rows go in groups? */
+static bool grouped(const adjoint_job *job, bool narrow)
+{
+    return job->winners != NULL && job->winner_bytes == 4 && job->sum * job->levels <= GROUP_SUMS &&
+           (job->route == ROUTE_ALL || job->dtype == (narrow ? TENSUM_F32 : TENSUM_F64));
+}
+
 static void adjoint_rows(void *argument, int64_t index, int32_t worker)
 {
     const adjoint_job *job = argument;
@@ -144,8 +165,32 @@ static void adjoint_rows(void *argument, int64_t index, int32_t worker)
         ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->here_tensor, 0, job->sum, sum_here);
         ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->other_tensor, 0, job->sum, sum_other);
     }
-    memset(levels, 0, (size_t)(job->sum * job->levels) * bytes);
-    for (int64_t row = first; row < end; row++) {
+    const bool together = grouped(job, narrow);
+    memset(levels, 0, (size_t)(job->sum * job->levels * (together ? GROUP_ROWS : 1)) * bytes);
+    row_group rows = {.sum_here = sum_here, .sum_other = sum_other, .sum_d = sum_d, .other_w = other_w,
+                      .other_g = other_g, .other_data = other_data};
+    for (int64_t row = first; together && row < end; row += rows.count) {
+        const int64_t item = row / job->here, at = row % job->here;
+        const ts_cpu_tensor tensors[4] = {job->here_tensor, TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D};
+        int64_t *const offsets[4] = {rows.here, rows.w, rows.g, rows.d};
+        rows.count = ts_min64(GROUP_ROWS, ts_min64(end - row, job->here - at));
+        for (int t = 0; t < 4; t++) {
+            int64_t batch;
+            ts_cpu_offsets(job->batch_modes, job->batch_mode_count, tensors[t], item, 1, &batch);
+            ts_cpu_offsets(job->here_modes, job->here_mode_count, tensors[t], at, rows.count, offsets[t]);
+            for (int64_t k = 0; k < rows.count; k++) {
+                offsets[t][k] += batch;
+            }
+        }
+        ts_cpu_offsets(job->batch_modes, job->batch_mode_count, job->other_tensor, item, 1, &rows.batch_other);
+        if (narrow) {
+            selective_group_float(&local, &rows, levels);
+        } else {
+            selective_group_double(&local, &rows, levels);
+        }
+        local.other_ready = true; /* the offsets of a single block serve all rows */
+    }
+    for (int64_t row = first; !together && row < end; row++) {
         const int64_t item = row / job->here, at = row % job->here;
         int64_t batch[5], here[4];
         const ts_cpu_tensor tensors[4] = {job->here_tensor, TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D};
