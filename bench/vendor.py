@@ -22,6 +22,7 @@ import torch
 
 P, I64, I32, SIZE = c.c_void_p, c.c_int64, c.c_int32, c.c_size_t
 AUTO, NEVER, ALWAYS = 0, 1, 2
+LATER = ("later", c.c_uint64 * 8)  # members that a newer header has appended; 0 is their default
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16,
           "c64": torch.complex64, "c128": torch.complex128}
 
@@ -36,32 +37,37 @@ class Tensor(c.Structure):
 
 class NetworkSpec(c.Structure):
     _fields_ = [("size", SIZE), ("operand_count", I64), ("ranks", P), ("labels", P), ("extents", P), ("output_rank", I32),
-                ("output_labels", P), ("size_count", I64), ("size_labels", P), ("size_extents", P)]
+                ("output_labels", P), ("size_count", I64), ("size_labels", P), ("size_extents", P), LATER]
 
 
 class PlanOptions(c.Structure):
     _fields_ = [("size", SIZE), ("semiring", c.c_int), ("dtype", c.c_int), ("modulus", I64), ("memory_limit", c.c_uint64),
-                ("memory_modes", c.c_uint)]
+                ("memory_modes", c.c_uint), LATER]
 
 
 class ProgramOptions(c.Structure):
-    _fields_ = [("size", SIZE), ("modes", c.c_uint), ("device", Device), ("check", c.c_int), ("saved", c.c_int)]
+    _fields_ = [("size", SIZE), ("modes", c.c_uint), ("device", Device), ("check", c.c_int), LATER]
 
 
 class Run(c.Structure):
     _fields_ = [("size", SIZE), ("inputs", P), ("output", P), ("winners", P), ("cotangent", P), ("gradients", P),
                 ("position_count", I64), ("positions", P), ("assignments", P), ("slice_first", I64), ("slice_count", I64),
-                ("accumulate", c.c_int), ("stream", P), ("progress", P), ("progress_user", P)]
+                ("accumulate", c.c_int), ("stream", P), ("progress", P), ("progress_user", P), LATER]
+
+
+class FileOptions(c.Structure):
+    _fields_ = [("size", SIZE), ("format", c.c_char_p), ("tree", c.c_char_p), ("extent", I64), ("arrays", P), ("network", P),
+                LATER]
 
 
 class StepInfo(c.Structure):
     _fields_ = [("size", SIZE), ("a", I64), ("b", I64), ("rank", I32), ("labels", P), ("log2_pairs", c.c_double),
-                ("log2_elements", c.c_double), ("result", I64)]
+                ("log2_elements", c.c_double), ("result", I64), LATER]
 
 
 class Cost(c.Structure):
     _fields_ = [("size", SIZE), ("tc", c.c_double), ("sc", c.c_double), ("rw", c.c_double), ("steps", I64), ("slices", I64),
-                ("value", c.c_uint64), ("winners", c.c_uint64), ("gradient", c.c_uint64), ("decode", c.c_uint64)]
+                ("value", c.c_uint64), ("winners", c.c_uint64), ("gradient", c.c_uint64), ("decode", c.c_uint64), LATER]
 
 
 def counters(names):
@@ -146,7 +152,7 @@ class Work:
         self.plan = library.make("tensum_plan_create", network, tree, c.byref(options))
         library("tensum_cutensor_choose", CUDA, choice)
         self.program = library.make("tensum_program_create", self.plan, None,
-                                    c.byref(ProgramOptions(c.sizeof(ProgramOptions), 1, CUDA, 1, 0)))
+                                    c.byref(ProgramOptions(c.sizeof(ProgramOptions), 1, CUDA, 1)))
         self.workspace = library.make("tensum_workspace_create", self.program, None)
         self.bind(dtype, inputs, output)
 
@@ -215,7 +221,8 @@ def milliseconds(work, repeats=15, warm=3):
 
 class Network:
     def __init__(self, library, path):
-        self.file = library.make("tensum_file_read", path.encode(), None)
+        options = FileOptions(c.sizeof(FileOptions), None, None, 2)  # the file has no extents: all are 2
+        self.file = library.make("tensum_file_read", path.encode(), c.byref(options))
         self.network = P(library.own.tensum_file_network(self.file))
         self.tree = P(library.own.tensum_file_tree(self.file))
         library.own.tensum_network_operand_count.restype = I64
