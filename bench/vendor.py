@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Our own kernels, cuTENSOR and PyTorch on one GPU, through the C interface.
 
-    bench/vendor.py --library BUILD/libtensum.so [--network FILE] [--parts network,gaps,mixed,table]
+    bench/vendor.py --library BUILD/libtensum.so [--network FILE] [--parts network,gaps,mixed,steps,table]
 
 network: the 549-step public network, own / vendor / auto / torch in one table (the file is tnbench_tensornetwork.json).
 gaps:    time between kernels of it, compiled and step by step, with and without a graph (PyTorch's profiler).
 mixed:   10,000 contractions of 80 kinds in two layouts each, with room for 64 plans, then for 512.
-table:   own and vendor times for src/backend/cuda/cutensor/measured.h.
+steps:   every step of it for itself.
+table:   times of kernels by shape, which src/backend/cuda/cutensor/measured.def comes from.
 """
 import argparse
 import ctypes as c
@@ -455,9 +456,9 @@ def mixed(library):
     for limit in (64, 512):
         library("tensum_cutensor_clear", CUDA)
         library("tensum_cutensor_cache_limit", CUDA, limit)
-        for which in range(len(works)):
-            go(which, 0)
-            go(which, 1)
+        for which in range(len(works)):  # the first pass: workspaces still have the plan of their last run
+            for layout in (0, 1, 0):
+                go(which, layout)
         before = library.all_stats()
         torch.cuda.synchronize()
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -495,36 +496,107 @@ def mixed(library):
 # ---- the table of the choice
 
 
+def shapes():
+    """log2 of left, right and sum: matrices of all proportions, and tiny against huge."""
+    for left in (4, 7, 9, 11, 13, 16, 20, 24):
+        for right in (1, 2, 4, 7, 9, 11, 13):
+            if (4 if left < 13 else 1) <= right <= (left if left <= 13 else 7):
+                for inner in (1, 2, 4, 7, 9, 11, 13):
+                    if left + inner <= 27 and left + right <= 27 and left + right + inner >= 10:
+                        yield left, right, inner
+
+
 def table(library, path):
-    sides, sums = [4, 7, 9, 11, 13], [2, 4, 7, 9, 11, 13]
-    lines = []
+    """Kernels' own time, whatever it costs to launch them."""
+    lines, kernel = [], torch.profiler.ProfilerActivity.CUDA
     for dtype in DTYPES:
-        heavy = 36 if dtype in ("f64", "c64") else 35 if dtype == "c128" else 38
-        for left in sides:
-            for right in [r for r in sides if r <= left]:
-                for inner in sums:
-                    if left + right + inner > heavy or left + right + inner < 10:
-                        continue
-                    m, n, k = 1 << left, 1 << right, 1 << inner
-                    x = torch.randn(m, k, device="cuda", dtype=DTYPES[dtype])
-                    y = torch.randn(k, n, device="cuda", dtype=DTYPES[dtype])
-                    out = torch.empty(m, n, device="cuda", dtype=DTYPES[dtype])
-                    network, tree = network_of(library, [([1, 2], [m, k]), ([2, 3], [k, n])], [1, 3])
-                    times = []
-                    for choice in (NEVER, ALWAYS):
-                        work = Work(library, network, tree, dtype, choice, [x, y], out)
-                        repeats = 10 if left + right + inner < 30 else 1
-                        times.append(1000 * milliseconds(lambda w=work, r=repeats: repeated(library, w, r), 3, 1) / repeats)
-                        work.free()
-                    lines.append((dtype, left, right, inner, *times))
-    with open(path, "w", encoding="utf-8") as file:
-        for dtype, left, right, inner, own, vendor in lines:
-            file.write(f"MEASURED({dtype.upper()}, {left}, {right}, {inner}, {own:.4g}f, {vendor:.4g}f)\n")
-    for dtype in DTYPES:
-        rows = [r for r in lines if r[0] == dtype]
+        heavy = 34 if dtype in ("f64", "c64", "c128") else 36
+        todo = [x for x in shapes() if sum(x) <= heavy]
+        works = []
+
+        def go():
+            for left, right, inner in todo:
+                m, n, k = 1 << left, 1 << right, 1 << inner
+                x = torch.randn(m, k, device="cuda", dtype=DTYPES[dtype])
+                y = torch.randn(k, n, device="cuda", dtype=DTYPES[dtype])
+                out = torch.empty(m, n, device="cuda", dtype=DTYPES[dtype])
+                network, tree = network_of(library, [([1, 2], [m, k]), ([2, 3], [k, n])], [1, 3])
+                for choice in (NEVER, ALWAYS):
+                    work = Work(library, network, tree, dtype, choice, [x, y], out)
+                    work.run()
+                    torch.cuda._sleep(100)
+                    for _ in range(3):
+                        work.run()
+                    torch.cuda._sleep(100)
+                    works.append(work)
+                if len(works) > 10:
+                    torch.cuda.synchronize()
+                    while works:
+                        works.pop().free()
+
+        with torch.profiler.profile(activities=[kernel]) as profile:
+            go()
+            torch.cuda.synchronize()
+        events = sorted((e.start_ns(), e.duration_ns(), e.name()) for e in profile.profiler.kineto_results.events()
+                        if e.device_type() == torch.autograd.DeviceType.CUDA and e.duration_ns() > 0)
+        spans, inside, total = [], False, 0
+        for _, duration, name in events:
+            if "spin_kernel" in name:
+                if inside:
+                    spans.append(total / 3000)
+                inside, total = not inside, 0
+            elif inside:
+                total += duration
+        while works:
+            works.pop().free()
+        assert len(spans) == 2 * len(todo), (len(spans), len(todo))
+        rows = [(dtype, *x, spans[2 * i], spans[2 * i + 1]) for i, x in enumerate(todo)]
+        lines += rows
         best = max(rows, key=lambda r: r[4] / r[5])
         print(f"{dtype}: the library is faster in {sum(r[5] < r[4] for r in rows)} of {len(rows)} shapes; most at 2^{best[1:4]}: "
               f"{best[4]:.0f} to {best[5]:.0f} us", flush=True)
+        torch.cuda.empty_cache()
+    with open(path, "w", encoding="utf-8") as file:
+        for dtype, left, right, inner, own, vendor in lines:
+            file.write(f"{dtype} {left} {right} {inner} {own:.4g} {vendor:.4g}\n")
+
+
+def steps(library, network, path):
+    """Every step of the network for itself, own and vendor, by kernel time."""
+    times = []
+    for choice in (NEVER, ALWAYS):
+        works = eager_steps(library, network, choice)
+        for work in works:
+            work.run()
+        torch.cuda.synchronize()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            for work in works:
+                torch.cuda._sleep(100)
+                work.run()
+                work.run()
+            torch.cuda._sleep(100)
+            torch.cuda.synchronize()
+        spans, total = [], 0
+        for _, duration, name in sorted((e.start_ns(), e.duration_ns(), e.name())
+                                        for e in profile.profiler.kineto_results.events()
+                                        if e.device_type() == torch.autograd.DeviceType.CUDA and e.duration_ns() > 0):
+            if "spin_kernel" in name:
+                spans.append(total / 2000)
+                total = 0
+            else:
+                total += duration
+        times.append(spans[1:])
+        shown = [[t.shape for t in w.keep[0]] + [w.result.shape] for w in works]
+        for work in works:
+            work.free()
+        torch.cuda.empty_cache()
+    with open(path, "w", encoding="utf-8") as file:
+        for i, (own, vendor) in enumerate(zip(*times)):
+            file.write(f"{i} {' '.join(str(len(x)) for x in shown[i])} -> {own:.2f} {vendor:.2f}\n")
+    print(f"steps of the network by kernel time: own {sum(times[0]) / 1000:.2f} ms, library where it can "
+          f"{sum(times[1]) / 1000:.2f} ms, the better of both {sum(map(min, *times)) / 1000:.2f} ms", flush=True)
+    for i in sorted(range(len(times[0])), key=lambda i: -max(times[0][i], times[1][i]))[:24]:
+        print(f"    step {i}: ranks {[len(x) for x in shown[i]]} own {times[0][i]:.1f} vendor {times[1][i]:.1f} us")
 
 
 def repeated(library, work, count):
@@ -541,7 +613,8 @@ def main():
     parser.add_argument("--library", required=True)
     parser.add_argument("--network", default="tnbench_tensornetwork.json")
     parser.add_argument("--parts", default="network,mixed,gaps,table")
-    parser.add_argument("--table", default="measured.h")
+    parser.add_argument("--table", default="table.txt")
+    parser.add_argument("--steps", default="steps.txt")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.zeros(1, device="cuda")
@@ -555,10 +628,10 @@ def main():
     for part in options.parts.split(","):
         begin = time.perf_counter()
         try:
-            if part in ("network", "gaps") and network is None:
+            if part in ("network", "gaps", "steps") and network is None:
                 network = Network(library, options.network)
             {"network": lambda: compare_network(library, network), "gaps": lambda: gaps(library, network),
-             "mixed": lambda: mixed(library), "table": lambda: table(library, options.table)}[part]()
+             "mixed": lambda: mixed(library), "steps": lambda: steps(library, network, options.steps), "table": lambda: table(library, options.table)}[part]()
         except Exception:  # the other parts tell something all the same
             traceback.print_exc()
             failed = 1

@@ -39,7 +39,7 @@ counts count(void)
 
 /* ---- programs ---- */
 
-tensum_program *compile(const char *expression, int64_t operands, const int32_t *ranks,
+tensum_program *compile_within(uint64_t memory_limit, const char *expression, int64_t operands, const int32_t *ranks,
                                const int64_t *const *extents, tensum_dtype dtype, unsigned modes)
 {
     tensum_plan_options plan_options = TENSUM_PLAN_OPTIONS_INIT;
@@ -56,6 +56,7 @@ tensum_program *compile(const char *expression, int64_t operands, const int32_t 
         children[2 * s + 1] = s + 1;
     }
     plan_options.dtype = dtype;
+    plan_options.memory_limit = memory_limit;
     options.device = cuda0;
     options.modes = modes;
     succeeds(tensum_network_parse(expression, operands, ranks, extents, 0, NULL, NULL, &network));
@@ -66,6 +67,12 @@ tensum_program *compile(const char *expression, int64_t operands, const int32_t 
     tensum_tree_release(tree);
     tensum_network_release(network);
     return program;
+}
+
+tensum_program *compile(const char *expression, int64_t operands, const int32_t *ranks, const int64_t *const *extents,
+                        tensum_dtype dtype, unsigned modes)
+{
+    return compile_within(0, expression, operands, ranks, extents, dtype, modes);
 }
 
 static size_t result_bytes(const product *p) { return ((size_t)(p->m * p->n) * sizeof(float) + 255) / 256 * 256; }
@@ -186,13 +193,15 @@ int finish(void **state)
 
 /* ---- programs of several steps ---- */
 
-void chain_make(chain *c, unsigned modes)
+void chain_make(chain *c, unsigned modes) { chain_make_within(c, modes, 0); }
+
+void chain_make_within(chain *c, unsigned modes, uint64_t memory_limit)
 {
     int32_t ranks[CHAIN] = {2, 2, 2, 2};
     const int64_t *extents[CHAIN] = {c->extents, c->extents, c->extents, c->extents};
 
     c->extents[0] = c->extents[1] = SIDE;
-    c->program = compile("ab,bc,cd,de->ae", CHAIN, ranks, extents, TENSUM_F32, modes);
+    c->program = compile_within(memory_limit, "ab,bc,cd,de->ae", CHAIN, ranks, extents, TENSUM_F32, modes);
     succeeds(tensum_workspace_create(c->program, NULL, &c->workspace));
     for (int i = 0; i < CHAIN; i++) {
         for (int k = 0; k < SIDE * SIDE; k++) {
@@ -262,5 +271,6 @@ int run_all(const struct CMUnitTest *tests, size_t count_of_tests)
         setenv("TENSUM_CUTENSOR_LIBRARY", SIMCUTENSOR_LIBRARY, 1) != 0) {
         return 1;
     }
+    cmocka_set_test_filter(getenv("TENSUM_TEST_FILTER")); /* NULL: all of them */
     return _cmocka_run_group_tests("tests", tests, count_of_tests, NULL, NULL);
 }

@@ -35,7 +35,9 @@ typedef struct counts {
 counts count(void);
 #define CHANGED(member, by) assert_int_equal(after.member - before.member, by)
 
-/* A program that contracts from the left. */
+/* A program that contracts from the left; memory_limit 0: none. */
+tensum_program *compile_within(uint64_t memory_limit, const char *expression, int64_t operands, const int32_t *ranks,
+                               const int64_t *const *extents, tensum_dtype dtype, unsigned modes);
 tensum_program *compile(const char *expression, int64_t operands, const int32_t *ranks, const int64_t *const *extents,
                         tensum_dtype dtype, unsigned modes);
 
@@ -66,6 +68,7 @@ typedef struct chain {
     int64_t extents[2];
 } chain;
 void chain_make(chain *c, unsigned modes);
+void chain_make_within(chain *c, unsigned modes, uint64_t memory_limit);
 void chain_free(chain *c);
 tensum_status chain_run(chain *c, int gradients, void *stream);
 void chain_check(const chain *c);

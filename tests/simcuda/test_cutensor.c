@@ -336,6 +336,32 @@ static void a_program_holds_its_plans(void **state)
     chain_free(&own);
 }
 
+/* Where the library's scratch would break a memory limit, our own kernels do the work. */
+static void a_memory_limit_counts_scratch(void **state)
+{
+    chain own, c;
+    size_t least;
+    (void)state;
+    simcutensor_scratch(4 * KIB);
+    succeeds(tensum_cutensor_choose(cuda0, TENSUM_CUTENSOR_NEVER));
+    chain_make(&own, TENSUM_VALUE);
+    least = tensum_program_workspace_bytes(own.program);
+    chain_free(&own);
+    succeeds(tensum_cutensor_choose(cuda0, TENSUM_CUTENSOR_ALWAYS));
+    chain_make_within(&c, TENSUM_VALUE, least + 64 * KIB);
+    assert_int_equal(tensum_program_workspace_bytes(c.program), least);
+    succeeds(chain_run(&c, 0, NULL));
+    assert_int_equal(simcutensor_calls(), 0);
+    chain_check(&c);
+    chain_free(&c);
+    chain_make_within(&c, TENSUM_VALUE, least + 256 * KIB);
+    assert_true(tensum_program_workspace_bytes(c.program) > least + 4 * KIB * SIDE * SIDE);
+    succeeds(chain_run(&c, 0, NULL));
+    assert_int_equal(simcutensor_calls(), 3);
+    chain_check(&c);
+    chain_free(&c);
+}
+
 static void gradients_agree_with_our_own_kernels(void **state)
 {
     chain c[2];
@@ -440,6 +466,7 @@ int main(void)
         TEST(devices_have_caches_of_their_own),
         TEST(the_choice_is_that_of_the_compilation),
         TEST(a_program_holds_its_plans),
+        TEST(a_memory_limit_counts_scratch),
         TEST(gradients_agree_with_our_own_kernels),
         TEST(accumulating_adds),
         TEST(inside_a_callers_graph),

@@ -227,6 +227,11 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
     made->output_elements = output_elements(plan);
     TRY(ts_cutensor_compile(made));
     TRY(measure(made));
+    if (made->vendor != NULL && plan->memory_limit != 0 &&
+        plan->memory_taken + made->workspace_bytes > plan->memory_limit) {
+        ts_cutensor_forget(made); /* our own kernels need less */
+        TRY(measure(made));
+    }
     *compiled = made;
     made = NULL;
 done:

@@ -147,6 +147,9 @@ void ts_cutensor_forget(ts_cuda_program *program)
         ts_cutensor_plan_release(program->vendor[i].plan);
     }
     ts_free(program->vendor);
+    program->vendor = NULL;
+    program->vendor_bytes = 0;
+    memset(program->copy_bytes, 0, sizeof program->copy_bytes);
 }
 
 /* ---- lists ---- */
