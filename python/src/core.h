@@ -108,7 +108,7 @@ typedef struct ts_program {
     tensum_program *program;
     tensum_network *network;
     tensum_dtype dtype, gradient_dtype;
-    tensum_dtype winners;    /* of ts_plan_saves, where the fast path made the program */
+    tensum_dtype winners;    /* that calls make or read; TENSUM_DTYPE_COUNT: none */
     tensum_semiring semiring;
     tensum_device device;
     unsigned modes;

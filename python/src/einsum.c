@@ -38,7 +38,10 @@ static PyObject *numpy_empty, *numpy_dtypes; /* dtypes: tuple by tensum_dtype, N
 static PyTypeObject *torch_type, *torch_parameter;
 static const dl_exchange *torch_table;
 static PyObject *torch_grad_enabled, *torch_is_neg, *torch_is_conj, *torch_modes, *torch_recorded;
+static PyObject *defaults; /* of einsum's keywords */
 static PyObject *name_semiring, *name_out, *name_requires_grad, *name_is_sparse;
+
+static PyObject *numpy_arguments(const ts_program *program, tensum_dtype dtype);
 
 static void entry_clear(entry *slot)
 {
@@ -150,8 +153,7 @@ static entry *look_up(PyObject *expression, tensum_semiring semiring, int librar
     int64_t *kept = PyMem_Malloc(bytes + 1);
     PyObject *arguments = NULL;
     if (kept != NULL && library == LIBRARY_NUMPY) {
-        arguments = Py_BuildValue("(NO)", ts_integer_tuple(program->output_extents, program->output_rank),
-                                  PyTuple_GetItem(numpy_dtypes, (Py_ssize_t)dtype));
+        arguments = numpy_arguments(program, dtype);
     }
     if (kept == NULL || (library == LIBRARY_NUMPY && arguments == NULL)) {
         PyMem_Free(kept);
@@ -315,6 +317,33 @@ static PyObject *numpy_run(ts_program *program, PyObject *empty_arguments, tensu
     return result;
 }
 
+/* What numpy.empty is called with. */
+static PyObject *numpy_arguments(const ts_program *program, tensum_dtype dtype)
+{
+    PyObject *shape = ts_integer_tuple(program->output_extents, program->output_rank);
+    return shape != NULL ? Py_BuildValue("(NO)", shape, PyTuple_GetItem(numpy_dtypes, (Py_ssize_t)dtype)) : NULL;
+}
+
+/* Value and winners as NumPy arrays. */
+static PyObject *numpy_run_winners(ts_program *program, tensum_run_arguments *run)
+{
+    PyObject *value_arguments = numpy_arguments(program, program->dtype), *winners = NULL, *value = NULL, *result = NULL;
+    PyObject *winner_arguments = numpy_arguments(program, program->winners);
+    ts_view view;
+    if (value_arguments != NULL && winner_arguments != NULL &&
+        (winners = PyObject_Call(numpy_empty, winner_arguments, NULL)) != NULL && ts_view_open_buffer(&view, winners, true) == 0) {
+        run->winners = &view.tensor;
+        value = numpy_run(program, value_arguments, run, NULL);
+        ts_view_close(&view);
+        result = value != NULL ? PyTuple_Pack(2, value, winners) : NULL;
+    }
+    Py_XDECREF(value_arguments);
+    Py_XDECREF(winner_arguments);
+    Py_XDECREF(winners);
+    Py_XDECREF(value);
+    return result;
+}
+
 static PyObject *call_fallback(PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
     PyErr_Clear();
@@ -403,6 +432,16 @@ static PyObject *call_recorded(PyObject *const *arguments, Py_ssize_t count, ten
     return result;
 }
 
+/* Is a keyword given what it has without being given? */
+static bool is_default(PyObject *name, PyObject *value)
+{
+    PyObject *usual = PyDict_GetItemWithError(defaults, name);
+    if (usual == value) {
+        return true;
+    }
+    return usual != NULL && PyUnicode_CheckExact(usual) && PyUnicode_CheckExact(value) && PyUnicode_Compare(usual, value) == 0;
+}
+
 PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names)
 {
     (void)module;
@@ -426,7 +465,7 @@ PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
         } else if (library == LIBRARY_NUMPY && (name == name_out || PyUnicode_Compare(name, name_out) == 0) &&
                    Py_TYPE(value) == numpy_type) {
             out = value;
-        } else {
+        } else if (!is_default(name, value)) {
             return call_fallback(arguments, count, names);
         }
     }
@@ -460,7 +499,8 @@ PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     return recorded && torch_recorded != NULL ? call_recorded(arguments, count, semiring) : call_fallback(arguments, count, names);
 }
 
-/* call(program, *arrays): run a value program on plain arrays of exactly its shapes; NotImplemented for anything else. */
+/* call(program, *arrays): run a program for values, or for values and winners (a pair), on plain arrays of exactly its
+ * shapes; NotImplemented for anything else. */
 PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
     (void)module;
@@ -490,11 +530,19 @@ PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
     if (usual) {
         tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
         run.inputs = tensors;
-        if (library == LIBRARY_TORCH) {
+        if ((program->modes & TENSUM_WINNERS) != 0) {
+            PyObject *winners = NULL, *value = NULL;
+            if (library == LIBRARY_NUMPY) {
+                result = numpy_run_winners(program, &run);
+            } else if ((value = torch_run(program, &run, &winners)) != NULL) {
+                result = PyTuple_Pack(2, value, winners);
+            }
+            Py_XDECREF(value);
+            Py_XDECREF(winners);
+        } else if (library == LIBRARY_TORCH) {
             result = torch_run(program, &run, NULL);
         } else {
-            PyObject *empty = Py_BuildValue("(NO)", ts_integer_tuple(program->output_extents, program->output_rank),
-                                            PyTuple_GetItem(numpy_dtypes, (Py_ssize_t)program->dtype));
+            PyObject *empty = numpy_arguments(program, program->dtype);
             result = empty != NULL ? numpy_run(program, empty, &run, NULL) : NULL;
             Py_XDECREF(empty);
         }
@@ -743,5 +791,7 @@ int ts_einsum_register(PyObject *module)
     name_out = PyUnicode_InternFromString("out");
     name_requires_grad = PyUnicode_InternFromString("requires_grad");
     name_is_sparse = PyUnicode_InternFromString("is_sparse");
-    return name_semiring == NULL || name_out == NULL || name_requires_grad == NULL || name_is_sparse == NULL ? -1 : 0;
+    defaults = Py_BuildValue("{s:O,s:s,s:O,s:O,s:O,s:O,s:O}", "out", Py_None, "optimize", "auto", "memory_limit", Py_None, "dtype",
+                             Py_None, "sizes", Py_None, "check", Py_True, "progress", Py_None);
+    return defaults == NULL || name_semiring == NULL || name_out == NULL || name_requires_grad == NULL || name_is_sparse == NULL ? -1 : 0;
 }

@@ -90,6 +90,7 @@ PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dty
     program->device = device;
     program->modes = modes;
     program->saved = saved != 0;
+    program->winners = TENSUM_I64;
     program->operand_count = tensum_network_operand_count(program->network);
     program->idle_count = 0;
     (void)tensum_network_operand(program->network, -1, &program->output_rank, NULL, &program->output_extents);
@@ -124,23 +125,27 @@ bool ts_plan_saves(const tensum_plan *plan, tensum_semiring semiring, tensum_dty
     return true;
 }
 
-/* program_build(plan, semiring, dtype, modes, device, check, saved=False) */
+/* program_build(plan, semiring, dtype, modes, device, check, saved=False, winners="i64") */
 PyObject *ts_program_build(PyObject *module, PyObject *arguments)
 {
     (void)module;
-    PyObject *plan, *semiring_name, *dtype_name, *place;
+    PyObject *plan, *semiring_name, *dtype_name, *place, *winner_name = NULL;
     unsigned modes;
     int check, saved = 0;
     tensum_semiring semiring;
-    tensum_dtype dtype;
+    tensum_dtype dtype, winners = TENSUM_I64;
     tensum_device device;
-    if (!PyArg_ParseTuple(arguments, "O!OOIOp|p", ts_plan_type, &plan, &semiring_name, &dtype_name, &modes, &place, &check,
-                          &saved) ||
+    if (!PyArg_ParseTuple(arguments, "O!OOIOp|pO", ts_plan_type, &plan, &semiring_name, &dtype_name, &modes, &place, &check,
+                          &saved, &winner_name) || (winner_name != NULL && ts_parse_dtype(winner_name, &winners) < 0) ||
         ts_parse_semiring(semiring_name, &semiring) < 0 || ts_parse_dtype(dtype_name, &dtype) < 0 ||
         ts_parse_device(place, &device) < 0) {
         return NULL;
     }
-    return ts_program_new(ts_plan_of(plan), semiring, dtype, modes, device, check, saved);
+    PyObject *program = ts_program_new(ts_plan_of(plan), semiring, dtype, modes, device, check, saved);
+    if (program != NULL) {
+        ((ts_program *)program)->winners = winners;
+    }
+    return program;
 }
 
 static void idle_free(struct ts_idle *idle)

@@ -3,7 +3,7 @@
 from . import _core
 from ._libraries import Operands, dtype_name, library_of
 from ._network import Structure, interleaved
-from ._plan import Compiled, Cost, compiled, find_tree, progress_of
+from ._plan import VALUE, WINNERS, Compiled, Cost, compiled, find_tree, progress_of
 
 # Set by tensum._torch: is PyTorch tracing us (torch.compile, torch.export)?
 _tracing = None
@@ -39,11 +39,35 @@ def _einsum(
     """Everything that the fast path in C leaves."""
     if not operands:
         raise TypeError("einsum: expected an expression and arrays")
+    usual = sizes is None and progress is None
+    order, recent = _hashable(optimize), None
     if isinstance(operands[0], str):
+        if dtype is not None and usual and len(operands) > 1:
+            # Cast, the call is one as any other.
+            name = dtype_name(dtype)
+            arrays = [library_of(array).cast(array, name) for array in operands[1:]]
+            return _core.einsum(
+                operands[0], *arrays, semiring=semiring, out=out, optimize=optimize, memory_limit=memory_limit, check=check
+            )
+        if usual and out is None and dtype is None:
+            recent = operands[0], semiring, order, memory_limit, check
+            for program in _recent.get(recent, ()):
+                done = _core.call(program, *operands[1:])
+                if done is not NotImplemented:
+                    return done
         arrays, structure = operands[1:], Structure(operands[0], sizes=sizes)
     else:
         if len(operands) < 2:
             raise TypeError("einsum: expected an expression, or arrays followed by their labels")
+        expression = _spelled(operands) if usual else None
+        if expression is not None:
+            try:
+                return _core.einsum(
+                    expression, *operands[0:-1:2], semiring=semiring, out=out, optimize=optimize, memory_limit=memory_limit,
+                    dtype=dtype, check=check,
+                )
+            except ValueError:
+                pass  # once more with the caller's own labels, so that the message has them
         arrays, terms, output = interleaved(operands)
         structure = Structure(operands=terms, output=output, sizes=sizes)
     semiring = _core.semiring_info(semiring)[0]
@@ -58,7 +82,55 @@ def _einsum(
     if not arrays and wanted is not None:
         found.dtype = wanted
     made = compiled(structure, found.shapes, semiring, found.dtype, optimize, memory_limit, check)
-    return made.value(found, out, progress_of(progress))
+    result = made.value(found, out, progress_of(progress))
+    if recent is not None and order is not None:
+        _remember(recent, made.program(VALUE, found.device))
+    return result
+
+
+# Programs of late calls on NumPy arrays and PyTorch tensors with options that the fast path in C leaves, by their options; and
+# the expressions of label lists.
+_recent, _expressions = {}, {}
+
+
+def _hashable(optimize):
+    """`optimize` as a part of a key; None if it cannot be one."""
+    if isinstance(optimize, (str, bool, _core.Tree)):
+        return optimize
+    try:
+        return tuple(step if isinstance(step, str) else tuple(step) for step in optimize)
+    except TypeError:
+        return None
+
+
+def _remember(key, program):
+    if len(_recent) >= 256:
+        _recent.clear()
+    known = _recent.setdefault(key, [])
+    if program not in known:
+        known.insert(0, program)
+        del known[4:]
+
+
+def _spelled(operands):
+    """The expression of interleaved operands; None where their labels are not as usual."""
+    try:
+        terms = tuple(map(tuple, operands[1::2]))
+        key = terms, len(operands) % 2
+        if len(operands) % 2:
+            key = terms, tuple(operands[-1])
+        found = _expressions.get(key)
+        if found is None:
+            if len(_expressions) >= 512:
+                _expressions.clear()
+            arrays, lists, output = interleaved(operands)
+            labels = {label for term in lists for label in term}
+            if len(labels) > 1000 or any(isinstance(term, str) for term in operands[1::2]):
+                return None
+            found = _expressions[key] = Structure(operands=lists, output=output).spell()[0]
+        return found
+    except TypeError:
+        return None
 
 
 _core.einsum_configure("fallback", _einsum)
@@ -93,9 +165,16 @@ def matmul(a, b, semiring="sum_product", winners=False, out=None):
         from ._torch import matmul_winners
 
         return matmul_winners(expression, a, b, semiring, kind, out)
+    key = expression, semiring, kind
+    for program in _recent.get(key, ()) if out is None else ():
+        done = _core.call(program, a, b)
+        if done is not NotImplemented:
+            return done
     found = Operands([a, b])
     made = compiled(Structure(expression), found.shapes, _core.semiring_info(semiring)[0], found.dtype)
-    return made.winners(found, kind, out)
+    result = made.winners(found, kind, out)
+    _remember(key, made.program(VALUE | WINNERS, found.device, winners=kind))
+    return result
 
 
 class PathInfo:
@@ -190,6 +269,7 @@ def set_threads(count):
     from ._plan import cache
 
     cache.entries.clear()
+    _recent.clear()
     return _core.set_threads(count)
 
 

@@ -40,6 +40,33 @@ class Structure:
             return self.expression, tuple(self.sizes.items())
         return self.operands, self.output, tuple(self.sizes.items())
 
+    def spell(self):
+        """(expression, labels with sizes) that mean the same: a character per label, letters first."""
+        if self.expression is not None:
+            labels = list(self.sizes)
+            return self.expression, "".join(chr(label) if isinstance(label, int) else label for label in labels)
+        names = {}
+
+        def name(label):
+            if label is Ellipsis:
+                return "..."
+            if label not in names:
+                number = len(names)
+                names[label] = chr(97 + number) if number < 26 else chr(39 + number) if number < 52 else chr(0x100 + number)
+            return names[label]
+
+        left = ",".join("".join(name(label) for label in term) for term in self.operands)
+        if self.output is None:
+            counts = {}
+            for term in self.operands:
+                for label in term:
+                    counts[label] = counts.get(label, 0) + 1
+            output = ["..."] if Ellipsis in counts else []
+            output += [name(label) for label in sorted(label for label in counts if label is not Ellipsis and counts[label] == 1)]
+        else:
+            output = [name(label) for label in self.output]
+        return f"{left}->{''.join(output)}", "".join(name(label) for label in self.sizes)
+
     def build(self, shapes):
         """(network, names): names maps the network's labels to the user's."""
         if self.expression is not None:

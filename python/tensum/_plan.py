@@ -76,14 +76,14 @@ class Compiled:
         self._programs = {}
         self._lock = threading.Lock()
 
-    def program(self, modes, device, saved=False):
-        key = modes, device, saved
+    def program(self, modes, device, saved=False, winners="i64"):
+        key = modes, device, saved, winners
         found = self._programs.get(key)
         if found is None:
             with self._lock:
                 found = self._programs.get(key)
                 if found is None:
-                    found = _core.program_build(self.plan, self.semiring, self.dtype, modes, device, self.check, saved)
+                    found = _core.program_build(self.plan, self.semiring, self.dtype, modes, device, self.check, saved, winners)
                     self._programs[key] = found
         return found
 
@@ -103,7 +103,7 @@ class Compiled:
     def winners(self, operands, dtype, out=None):
         result, opened = operands.output(out, self.output_shape, self.dtype)
         winners, place = operands.empty(self.output_shape, dtype)
-        self.program(VALUE | WINNERS, operands.device).run(
+        self.program(VALUE | WINNERS, operands.device, winners=dtype).run(
             operands.opened, opened, place, stream=operands.stream, memory=operands.framework.memory(operands.first)
         )
         operands.settle()

@@ -5,7 +5,7 @@ import torch
 from . import _api, _core
 from ._libraries import Operands, NumPy, dtype_name
 from ._network import Structure, interleaved
-from ._plan import compiled, progress_of
+from ._plan import VALUE, WINNERS, compiled, progress_of
 
 _TO_TORCH = {
     "f16": torch.float16,
@@ -486,7 +486,17 @@ class WithWinners(torch.autograd.Function):
 
 
 def matmul_winners(expression, a, b, semiring, kind, out):
+    recent = expression, semiring, kind
+    for program in _api._recent.get(recent, ()) if out is None else ():
+        done = _core.call(program, a, b)  # not where a gradient is recorded
+        if done is not NotImplemented:
+            return done
     made = Expression(Structure(expression), _core.semiring_info(semiring)[0])
+    if out is None and _transforms() is None and not _recorded((a, b)) and not _special((a, b)):
+        operands = Operands([a, b])
+        plan = made.compiled(operands.shapes, operands.dtype)
+        _api._remember(recent, plan.program(WINNERS | VALUE, operands.device, winners=kind))
+        return plan.winners(operands, kind)
     if out is not None:
         operands = Operands([a, b])
         return made.compiled(operands.shapes, operands.dtype).winners(operands, kind, out)
@@ -523,36 +533,8 @@ def _read_path(text):
     return [tuple(int(position) for position in step.split(",")) for step in text[5:].split(";") if step]
 
 
-def _spell(structure, ranks):
-    """An expression for label lists: a character per label, letters first."""
-    if structure.expression is not None:
-        labels = list(structure.sizes)
-        return structure.expression, "".join(chr(label) if isinstance(label, int) else label for label in labels)
-    names = {}
-
-    def name(label):
-        if label is Ellipsis:
-            return "..."
-        if label not in names:
-            number = len(names)
-            names[label] = chr(97 + number) if number < 26 else chr(39 + number) if number < 52 else chr(0x100 + number)
-        return names[label]
-
-    left = ",".join("".join(name(label) for label in term) for term in structure.operands)
-    if structure.output is None:
-        counts = {}
-        for term in structure.operands:
-            for label in term:
-                counts[label] = counts.get(label, 0) + 1
-        output = ["..."] if any(Ellipsis in term for term in structure.operands) else []
-        output += [name(label) for label in sorted(label for label in counts if label is not Ellipsis and counts[label] == 1)]
-    else:
-        output = [name(label) for label in structure.output]
-    return f"{left}->{''.join(output)}", "".join(name(label) for label in structure.sizes)
-
-
 def _operator(structure, tensors, semiring, optimize="auto"):
-    expression, labels = _spell(structure, None)
+    expression, labels = structure.spell()
     return torch.ops.tensum.einsum(
         list(tensors), expression, semiring, _spell_path(optimize), labels, list(structure.sizes.values())
     )

@@ -130,6 +130,45 @@ def test_interleaved_form_and_hashable_labels():
     np.testing.assert_array_equal(tensum.einsum(stack, [..., 0]), stack)
 
 
+def test_repeated_calls_with_options_say_the_same():
+    rng = np.random.default_rng(12)
+    a, b = integers(rng, (3, 4)), integers(rng, (4, 5))
+    expected = brute("max_plus", ["ij", "jk"], "ik", [a, b])
+    for options in ({"optimize": "greedy"}, {"optimize": [(0, 1)]}, {"memory_limit": 1e9}, {"dtype": "f64"}, {"check": False},
+                    {"out": None, "optimize": "auto", "memory_limit": None, "dtype": None, "sizes": None, "check": True},
+                    {"optimize": False, "memory_limit": 1e9, "check": False}):
+        for left, right in ((a, b), (a, b), (b.T, a.T), (a, b)):
+            value = tensum.einsum("ij,jk->ik", left, right, semiring="max_plus", **options)
+            np.testing.assert_array_equal(value, expected if left is a else expected.T)
+        halves = tensum.einsum("ij,jk->ik", a.astype("f4"), b.astype("f4"), semiring="max_plus", **options)
+        assert halves.dtype == (np.float64 if options.get("dtype") else np.float32)
+        np.testing.assert_array_equal(halves, expected)
+        with pytest.raises((TypeError, ValueError)):
+            tensum.einsum("ij,jk->ik", a, a, semiring="max_plus", **options)
+    for kind in ("int32", "int64", "int32"):
+        for left, right in ((a, b), (b.T, a.T)):
+            value, winners = tensum.matmul(left, right, "max_plus", winners=kind)
+            np.testing.assert_array_equal(value, expected if left is a else expected.T)
+            assert winners.dtype == kind
+            np.testing.assert_array_equal(winners, (left[:, None, :] + right.T[None]).argmax(-1))
+
+
+def test_label_lists_are_cached_by_their_labels():
+    rng = np.random.default_rng(13)
+    a, b = integers(rng, (3, 3)), integers(rng, (3, 3))
+    for _ in range(2):
+        for labels, expected in (([[0, 1], [1, 2], [0, 2]], a @ b), ([[0, 1], [1, 2], [2, 0]], (a @ b).T), ([[0, 1], [2, 1], [0, 2]], a @ b.T),
+                                 ([["x", 0], [0, "y"], ["x", "y"]], a @ b), ([[0, 1], [1, 0]], np.trace(a @ b)),
+                                 ([[5, 1], [1, 2]], (a @ b).T), ([[0, 0], [0, 1], [1]], np.diag(a) @ b)):
+            np.testing.assert_array_equal(tensum.einsum(a, labels[0], b, labels[1], *labels[2:]), expected)
+            with pytest.raises(ValueError):
+                tensum.einsum(a, labels[0], np.ones((4, 5)), labels[1], *labels[2:])
+    with pytest.raises(ValueError, match="label 7"):
+        tensum.einsum(a, [0, 7], np.ones((4, 5)), [7, 1])
+    with pytest.raises(TypeError):
+        tensum.einsum(a, "ij", b, "jk")
+
+
 def test_many_operands_and_labels():
     rng = np.random.default_rng(6)
     matrices = [integers(rng, (2, 2)) * 0.5 for _ in range(60)]
