@@ -37,9 +37,9 @@ static PyTypeObject *numpy_type;
 static PyObject *numpy_empty, *numpy_dtypes; /* dtypes: tuple by tensum_dtype, None where there is none */
 static PyTypeObject *torch_type, *torch_parameter;
 static const dl_exchange *torch_table;
-static PyObject *torch_grad_enabled, *torch_is_neg, *torch_is_conj, *torch_modes, *torch_recorded;
+static PyObject *torch_grad_enabled, *torch_is_neg, *torch_is_conj, *torch_transforms, *torch_modes, *torch_recorded;
 static PyObject *defaults; /* of einsum's keywords */
-static PyObject *name_semiring, *name_out, *name_requires_grad, *name_is_sparse;
+static PyObject *name_semiring, *name_out, *name_requires_grad;
 
 static PyObject *numpy_arguments(const ts_program *program, tensum_dtype dtype);
 
@@ -185,36 +185,25 @@ static int says_yes(PyObject *callable, PyObject *argument)
     return yes;
 }
 
-/* 1: PyTorch is plain (no transform or mode is active); *grad: whether gradients are recorded. */
-static int torch_plain(int *grad)
-{
-    Py_ssize_t count = PyTuple_Size(torch_modes);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        if (says_yes(PyTuple_GetItem(torch_modes, i), NULL) != 0) {
-            return 0;
-        }
-    }
-    *grad = says_yes(torch_grad_enabled, NULL);
-    return *grad >= 0;
-}
-
-static int torch_open(ts_view *view, PyObject *object, int grad, bool *recorded)
+/* Look at a tensor; with `grad`, *recorded and failure where PyTorch would record a gradient. Sparse and and meta
+ * tensors have no strides or no memory: the table refuses them. */
+static int torch_open(ts_view *view, PyObject *object, bool grad, bool *recorded)
 {
     memset(view, 0, offsetof(ts_view, extents));
-    PyObject *answer = PyObject_GetAttr(object, name_is_sparse);
-    int special = answer != NULL ? PyObject_IsTrue(answer) : -1;
-    Py_XDECREF(answer);
-    if (special == 0 && grad) {
-        answer = PyObject_GetAttr(object, name_requires_grad);
-        special = answer != NULL ? PyObject_IsTrue(answer) : -1;
-        Py_XDECREF(answer);
-        *recorded |= special == 1;
-    }
-    if (special == 0) {
-        special = says_yes(torch_is_neg, object);
+    if (grad) {
+        PyObject *answer = PyObject_GetAttr(object, name_requires_grad);
+        if (answer != Py_False) {
+            Py_XDECREF(answer);
+            *recorded |= answer == Py_True && says_yes(torch_grad_enabled, NULL) == 1;
+            if (answer != Py_True || *recorded) {
+                return -1;
+            }
+        } else {
+            Py_DECREF(answer);
+        }
     }
     dl_tensor tensor;
-    if (special != 0 || torch_table->tensor_from_object(object, &tensor) != 0) {
+    if (says_yes(torch_is_neg, object) != 0 || torch_table->tensor_from_object(object, &tensor) != 0) {
         return -1;
     }
     if (tensor.dtype.code == DL_COMPLEX && says_yes(torch_is_conj, object) != 0) {
@@ -369,18 +358,21 @@ static PyObject *call_fallback(PyObject *const *arguments, Py_ssize_t count, PyO
     return result;
 }
 
-/* Which library's fast path an array may take; 0: none. *grad: whether gradients are recorded (PyTorch). */
-static int library_of(PyTypeObject *type, int *grad)
+/* Which library's fast path an array may take; 0: none. Transforms of torch.func, and modes that look at what is
+ * dispatched, are for the Python layer. */
+static int library_of(PyTypeObject *type)
 {
     if (type == numpy_type) {
         return LIBRARY_NUMPY;
     }
-    return torch_type != NULL && (type == torch_type || type == torch_parameter) && torch_plain(grad) ? LIBRARY_TORCH : 0;
+    bool plain = torch_type != NULL && (type == torch_type || type == torch_parameter) &&
+                 says_yes(torch_transforms, NULL) == 0 && says_yes(torch_modes, NULL) == 0;
+    return plain ? LIBRARY_TORCH : 0;
 }
 
 /* Open operands that are all of one library, dtype and device and need no gradient: true. *opened views are to be closed
  * in any case. *recorded: PyTorch would record a gradient. */
-static bool open_operands(PyObject *const *objects, Py_ssize_t count, int library, int grad, ts_view *views,
+static bool open_operands(PyObject *const *objects, Py_ssize_t count, int library, bool grad, ts_view *views,
                           tensum_tensor *tensors, Py_ssize_t *opened, bool *recorded)
 {
     for (*opened = 0; *opened < count; ++*opened) {
@@ -449,7 +441,7 @@ PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     if (operand_count < 1 || operand_count > OPERANDS || !PyUnicode_CheckExact(arguments[0])) {
         return call_fallback(arguments, count, names);
     }
-    int grad = 0, library = library_of(Py_TYPE(arguments[1]), &grad);
+    int library = library_of(Py_TYPE(arguments[1]));
     if (library == 0) {
         return call_fallback(arguments, count, names);
     }
@@ -473,7 +465,7 @@ PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     tensum_tensor tensors[OPERANDS];
     Py_ssize_t opened = 0;
     bool recorded = false;
-    bool usual = open_operands(arguments + 1, operand_count, library, grad, views, tensors, &opened, &recorded);
+    bool usual = open_operands(arguments + 1, operand_count, library, true, views, tensors, &opened, &recorded);
     PyObject *result = NULL;
     entry *slot = NULL;
     if (usual && (slot = look_up(arguments[0], semiring, library, FOR_VALUE, views, operand_count)) != NULL) {
@@ -508,7 +500,7 @@ PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         Py_RETURN_NOTIMPLEMENTED;
     }
     ts_program *program = (ts_program *)arguments[0];
-    int grad = 0, library = library_of(Py_TYPE(arguments[1]), &grad);
+    int library = library_of(Py_TYPE(arguments[1]));
     if (library == 0 || count - 1 != program->operand_count || program->output_rank > OUTPUT_RANK) {
         PyErr_Clear();
         Py_RETURN_NOTIMPLEMENTED;
@@ -517,7 +509,7 @@ PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
     tensum_tensor tensors[CALL_OPERANDS];
     Py_ssize_t opened = 0;
     bool recorded = false;
-    bool usual = open_operands(arguments + 1, count - 1, library, grad, views, tensors, &opened, &recorded);
+    bool usual = open_operands(arguments + 1, count - 1, library, true, views, tensors, &opened, &recorded);
     usual = usual && tensors[0].dtype == program->dtype && tensors[0].device.kind == program->device.kind &&
             tensors[0].device.index == program->device.index;
     for (Py_ssize_t i = 0; usual && i < opened; ++i) {
@@ -566,7 +558,7 @@ static entry *torch_entry(PyObject *expression, PyObject *name, purpose aim, PyO
     *opened = 0;
     if (count < 1 || count > OPERANDS || torch_type == NULL || !PyUnicode_CheckExact(expression) ||
         ts_parse_semiring(name, &semiring) < 0 ||
-        !open_operands(objects, count, LIBRARY_TORCH, 0, views, tensors, opened, &recorded)) {
+        !open_operands(objects, count, LIBRARY_TORCH, false, views, tensors, opened, &recorded)) {
         return NULL;
     }
     entry *slot = look_up(expression, semiring, LIBRARY_TORCH, aim, views, count);
@@ -686,7 +678,7 @@ PyObject *ts_backward(PyObject *module, PyObject *const *arguments, Py_ssize_t c
             PyObject *object = arguments[3 + i];
             memset(&single[i], 0, offsetof(ts_view, extents));
             if (object != Py_None && usual) {
-                usual = Py_TYPE(object) == torch_type && torch_open(&single[i], object, 0, &recorded) == 0 &&
+                usual = Py_TYPE(object) == torch_type && torch_open(&single[i], object, false, &recorded) == 0 &&
                         fits(&single[i].tensor,
                              i == 0 ? program->dtype : i == 1 ? program->winners : program->gradient_dtype, program);
             }
@@ -722,12 +714,12 @@ static void set_object(PyObject **slot, PyObject *value)
 }
 
 /* einsum_configure(library, *objects): "fallback" callable; "numpy" ndarray, empty, dtypes;
- * "torch" Tensor, Parameter, is_grad_enabled, is_neg, is_conj, modes, entry for gradients */
+ * "torch" Tensor, Parameter, is_grad_enabled, is_neg, is_conj, transforms, modes, entry for gradients */
 PyObject *ts_einsum_configure(PyObject *module, PyObject *arguments)
 {
     (void)module;
     const char *what = PyTuple_Size(arguments) > 0 ? PyUnicode_AsUTF8AndSize(PyTuple_GetItem(arguments, 0), NULL) : NULL;
-    PyObject *name, *type, *parameter, *first, *second, *third, *fourth, *fifth;
+    PyObject *name, *type, *parameter, *first, *second, *third, *fourth, *fifth, *sixth;
     if (what != NULL && strcmp(what, "fallback") == 0 && PyArg_ParseTuple(arguments, "OO", &name, &first)) {
         set_object(&fallback, first);
     } else if (what != NULL && strcmp(what, "numpy") == 0 &&
@@ -736,16 +728,16 @@ PyObject *ts_einsum_configure(PyObject *module, PyObject *arguments)
         set_object(&numpy_empty, first);
         set_object(&numpy_dtypes, second);
     } else if (what != NULL && strcmp(what, "torch") == 0 &&
-               PyArg_ParseTuple(arguments, "OOOOOOO!O", &name, &type, &parameter, &first, &second, &third, &PyTuple_Type,
-                                &fourth, &fifth)) {
+               PyArg_ParseTuple(arguments, "OOOOOOOOO", &name, &type, &parameter, &first, &second, &third, &fourth, &fifth, &sixth)) {
         torch_table = ts_exchange_of((PyTypeObject *)type);
         if (torch_table != NULL && torch_table->tensor_from_object != NULL) {
             set_object((PyObject **)&torch_parameter, parameter);
             set_object(&torch_grad_enabled, first);
             set_object(&torch_is_neg, second);
             set_object(&torch_is_conj, third);
-            set_object(&torch_modes, fourth);
-            set_object(&torch_recorded, fifth);
+            set_object(&torch_transforms, fourth);
+            set_object(&torch_modes, fifth);
+            set_object(&torch_recorded, sixth);
             set_object((PyObject **)&torch_type, type);
         }
     } else {
@@ -790,8 +782,7 @@ int ts_einsum_register(PyObject *module)
     name_semiring = PyUnicode_InternFromString("semiring");
     name_out = PyUnicode_InternFromString("out");
     name_requires_grad = PyUnicode_InternFromString("requires_grad");
-    name_is_sparse = PyUnicode_InternFromString("is_sparse");
     defaults = Py_BuildValue("{s:O,s:s,s:O,s:O,s:O,s:O,s:O}", "out", Py_None, "optimize", "auto", "memory_limit", Py_None, "dtype",
                              Py_None, "sizes", Py_None, "check", Py_True, "progress", Py_None);
-    return defaults == NULL || name_semiring == NULL || name_out == NULL || name_requires_grad == NULL || name_is_sparse == NULL ? -1 : 0;
+    return defaults == NULL || name_semiring == NULL || name_out == NULL || name_requires_grad == NULL ? -1 : 0;
 }

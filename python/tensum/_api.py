@@ -155,7 +155,7 @@ def matmul(a, b, semiring="sum_product", winners=False, out=None):
     With `winners` also the positions of the sum that were selected: (value, winners); the first of equals wins. `winners` is
     True or "int64" for 64-bit, "int32" for 32-bit positions.
     """
-    expression = matmul_expression(len(a.shape), len(b.shape))
+    expression = matmul_expression(_rank(a), _rank(b))
     if not winners:
         return einsum(expression, a, b, semiring=semiring) if out is None else einsum(expression, a, b, semiring=semiring, out=out)
     kind = "i64" if winners is True else dtype_name(winners)
@@ -175,6 +175,11 @@ def matmul(a, b, semiring="sum_product", winners=False, out=None):
     result = made.winners(found, kind, out)
     _remember(key, made.program(VALUE | WINNERS, found.device, winners=kind))
     return result
+
+
+def _rank(array):
+    shape = getattr(array, "shape", None)
+    return len(shape if shape is not None else _core.describe(array)[1])
 
 
 class PathInfo:

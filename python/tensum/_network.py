@@ -1,5 +1,7 @@
 """From what users write (expressions, label lists) to networks of the library."""
 
+import re
+
 from . import _core
 
 
@@ -113,9 +115,14 @@ class Structure:
             for label in self.output:
                 output += dots if label is Ellipsis else [labels.number(label)]
         sizes = {labels.number(label): extent for label, extent in self.sizes.items()}
-        network = _core.network_build(expanded, shapes, output, list(sizes), list(sizes.values()))
         names = {number: label for label, number in labels.numbers.items()}
         names.update({label: label for label in dots})
+        try:
+            network = _core.network_build(expanded, shapes, output, list(sizes), list(sizes.values()))
+        except ValueError as error:
+            # In the caller's terms.
+            named = re.sub(r"label (-?\d+)", lambda found: f"label {names.get(int(found[1]), found[1])!r}", str(error))
+            raise type(error)(named) from None
         return network, names
 
 

@@ -34,7 +34,8 @@ class Torch(NumPy):
             torch.is_grad_enabled,
             torch.Tensor.is_neg,
             torch.Tensor.is_conj,
-            (_transforms, torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack),
+            _transforms,
+            torch._C._len_torch_dispatch_stack,
             recorded,
         )
 

@@ -408,10 +408,11 @@ TS_CUDA_SHARED ts_cuda_adjoint_kind ts_cuda_adjoint_way(int64_t batch, int64_t r
     return others >= 4096 && sum < 64 && batch < 65536 && rows < 65536 && batch * rows * sum < 65536 ? TS_CUDA_ADJOINT_LONG
                                                                                                      : TS_CUDA_ADJOINT_EACH;
 }
-/* Dynamic shared bytes of an adjoint: tables of 512 offsets, cotangents, values and winners, or 8 x 512 block sums. */
+/* Dynamic shared bytes of an adjoint: tables of 512 offsets, cotangents, values and winners and, where a block takes a row,
+ * the sums of its 2048 results; or 8 x 512 block sums. */
 TS_CUDA_SHARED uint32_t ts_cuda_adjoint_shared(int64_t batch, int64_t rows, int64_t others, int64_t sum)
 {
-    return ts_cuda_adjoint_way(batch, rows, others, sum) == TS_CUDA_ADJOINT_LONG ? TS_CUDA_TREE * 64u : TS_CUDA_TREE * 32u;
+    return ts_cuda_adjoint_way(batch, rows, others, sum) == TS_CUDA_ADJOINT_EACH ? TS_CUDA_TREE * 32u : TS_CUDA_TREE * 64u;
 }
 /* tile_count of an adjoint. */
 TS_CUDA_SHARED int64_t ts_cuda_adjoint_tiles(int64_t batch, int64_t rows, int64_t others, int64_t sum)
