@@ -212,7 +212,7 @@ class Other(NumPy):
 
     @staticmethod
     def open(array, what, stream=0, output=False):
-        if type(array).__module__.startswith(("scipy.sparse", "sparse")):
+        if type(array).__module__.startswith(("scipy.sparse", "sparse", "cupyx.scipy.sparse", "jax.experimental.sparse")):
             raise TypeError(f"{what}: sparse arrays are not supported")
         if isinstance(array, (int, float, complex, list, tuple, str, bytes)):
             raise TypeError(f"{what}: expected an array, got {type(array).__name__}; numpy.asarray makes one")
