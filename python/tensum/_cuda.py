@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import os
 import threading
 
 from . import _core
@@ -15,7 +16,7 @@ def _load():
     with _lock:
         if _driver is None:
             try:
-                library = ctypes.CDLL("libcuda.so.1")
+                library = ctypes.CDLL(os.environ.get("TENSUM_CUDA_LIBRARY", "libcuda.so.1"))
             except OSError as error:
                 raise RuntimeError(f"the CUDA driver cannot be loaded: {error}") from None
             _call(library, "cuInit", ctypes.c_uint(0))
@@ -31,23 +32,36 @@ def _call(library, name, *arguments):
         raise RuntimeError(f"{name}: {(text.value or b'error').decode()} ({code})")
 
 
+_contexts = {}
+
+
+def _context(index):
+    """The device's primary context, retained once and for all, as the library does."""
+    found = _contexts.get(index)
+    if found is None:
+        driver = _load()
+        with _lock:
+            found = _contexts.get(index)
+            if found is None:
+                device, found = ctypes.c_int(), ctypes.c_void_p()
+                _call(driver, "cuDeviceGet", ctypes.byref(device), ctypes.c_int(index))
+                _call(driver, "cuDevicePrimaryCtxRetain", ctypes.byref(found), device)
+                _contexts[index] = found
+    return found
+
+
 class _Current:
     """The device's primary context, current for the block."""
 
     def __init__(self, index):
-        self.driver = _load()
-        self.device = ctypes.c_int()
-        _call(self.driver, "cuDeviceGet", ctypes.byref(self.device), ctypes.c_int(index))
+        self.context, self.driver = _context(index), _load()
 
     def __enter__(self):
-        context = ctypes.c_void_p()
-        _call(self.driver, "cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
-        _call(self.driver, "cuCtxPushCurrent_v2", context)
+        _call(self.driver, "cuCtxPushCurrent_v2", self.context)
         return self.driver
 
     def __exit__(self, *unused):
         self.driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
-        self.driver.cuDevicePrimaryCtxRelease_v2(self.device)
 
 
 def order(index, before, after):

@@ -3,6 +3,10 @@
 import array
 import ctypes
 import gc
+import os
+import pathlib
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -330,6 +334,18 @@ def test_requests_that_an_array_cannot_serve():
     copy = np.from_dlpack(result, copy=True)
     copy[...] = 0
     assert memoryview(result).tolist() == DATA.tolist()
+
+
+def test_arrays_on_a_simulated_device():
+    library = os.environ.get("TENSUM_SIMCUDA", "")
+    if not os.path.exists(library):
+        pytest.skip("the simulated CUDA driver is not built (TENSUM_SIMCUDA names it)")
+    script = pathlib.Path(__file__).with_name("simulated.py")
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=300, env={**os.environ, "TENSUM_CUDA_LIBRARY": library}
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 7, done.stdout
 
 
 def test_sparse_is_refused():
