@@ -558,6 +558,44 @@ static double plain_number(tensum_dtype dtype, const void *data, int64_t at)
     }
 }
 
+static void put_number(tensum_dtype dtype, void *data, int64_t at, double x)
+{
+    switch (dtype) {
+    case TENSUM_F16: ((uint16_t *)data)[at] = ts_store_f16((float)x); break;
+    case TENSUM_BF16: ((uint16_t *)data)[at] = ts_store_bf16((float)x); break;
+    case TENSUM_F32: ((float *)data)[at] = (float)x; break;
+    default: ((double *)data)[at] = x; break;
+    }
+}
+
+/* c = log of the sums that it stands for; some factors become 0, so that whole sums do. */
+static void fill_log_sums(tensum_dtype dtype, const ts_mode *modes, const int32_t counts[4], const int64_t sizes[4], tensor *a,
+                          tensor *b, tensor *c)
+{
+    const int32_t first[4] = {0, counts[0], counts[0] + counts[1], counts[0] + counts[1] + counts[2]};
+#define AT(class, field, position) offset_of(modes + first[class], counts[class], offsetof(ts_mode, field), position)
+    for (int64_t n = 0; n < sizes[0]; n++) {
+        for (int64_t k = 0; k < sizes[3]; k++) {
+            put_number(dtype, a->data, AT(0, a, n) + AT(1, a, sizes[1] / 2) + AT(3, a, k), -(double)INFINITY);
+        }
+        for (int64_t l = 0; l < sizes[1]; l++) {
+            for (int64_t r = 0; r < sizes[2]; r++) {
+                double high = -(double)INFINITY, sum = 0, term[64];
+                for (int64_t k = 0; k < sizes[3]; k++) {
+                    term[k] = plain_number(dtype, a->data, AT(0, a, n) + AT(1, a, l) + AT(3, a, k)) +
+                               plain_number(dtype, b->data, AT(0, b, n) + AT(2, b, r) + AT(3, b, k));
+                    high = term[k] > high ? term[k] : high;
+                }
+                for (int64_t k = 0; k < sizes[3] && isfinite(high); k++) {
+                    sum += exp(term[k] - high);
+                }
+                put_number(dtype, c->data, AT(0, c, n) + AT(1, c, l) + AT(2, c, r), isfinite(high) ? high + log(sum) : high);
+            }
+        }
+    }
+#undef AT
+}
+
 static void adjoint_case(ts_algebra algebra)
 {
     const bool selective = tensum_semiring_selective(algebra.semiring) != 0, shares = algebra.semiring == TENSUM_LOG_SUM_EXP;
@@ -575,6 +613,13 @@ static void adjoint_case(ts_algebra algebra)
         sizes[1 + side] = 1 + below(3);
         sizes[0] = 1;
         sizes[3] = below(3) == 0 && sizes[2 - side] < 2000 ? 600 : 1 + below(5);
+    }
+    const bool panels = shares && below(4) == 0; /* exponentials by panels, of which several per task and several tasks */
+    if (panels) {
+        sizes[0] = 1 + below(2);
+        sizes[2 - side] = below(2) == 0 ? 24 + below(30) : 500 + below(40);
+        sizes[1 + side] = below(2) == 0 ? 24 + below(30) : 180 + below(30);
+        sizes[3] = 24 + below(30);
     }
     bool has[4][32] = {{false}}; /* a, b, c, w and g like c, d */
     for (int class = 0; class < 4; class++) {
@@ -600,11 +645,15 @@ static void adjoint_case(ts_algebra algebra)
     tensor g = make_tensor(modes, has[2], total, offsetof(ts_mode, g), true, cotangent_bytes);
     tensor d = make_tensor(modes, has[3], total, offsetof(ts_mode, d), false, cotangent_bytes);
     tensor old = d;
-    fill_random(&a, algebra, SPECIAL_TIES);
-    fill_random(&b, algebra, SPECIAL_TIES);
+    const int spread = panels && below(3) != 0 ? SPECIAL_WIDE : SPECIAL_TIES; /* wide: weights out of any range, too */
+    fill_random(&a, algebra, spread);
+    fill_random(&b, algebra, spread);
     fill_random(&c, algebra, SPECIAL_NONE); /* any value does for the check of the formula */
     fill_cotangent(&g, narrow);
     fill_cotangent(&d, narrow);
+    if (panels) {
+        fill_log_sums(algebra.dtype, modes, counts, sizes, &a, &b, &c);
+    }
     if (!shares) {
         for (int64_t i = 0; i < w.count; i++) {
             const int64_t winner = below(50) == 0 ? -1 : below(sizes[3]);
@@ -639,8 +688,8 @@ static void adjoint_case(ts_algebra algebra)
                     const double from_b = plain_number(algebra.dtype, b.data, AT(0, b, n) + AT(2, b, r) + AT(3, b, k));
                     if (shares) {
                         const double from_c = plain_number(algebra.dtype, c.data, AT(0, c, n) + AT(1, c, l) + AT(2, c, r));
-                        x[o] = weight * exp(from_a + from_b - from_c);
-                        bound += fabs(x[o]);
+                        x[o] = isinf(from_c) ? 0.0 : weight * exp(from_a + from_b - from_c);
+                        bound += x[o] == 0 ? 0 : fabs(x[o]) * (1 + fabs(from_a) + fabs(from_b)); /* exponents are rounded */
                         continue;
                     }
                     const int64_t at = AT(0, w, n) + AT(1, w, l) + AT(2, w, r);

@@ -5,7 +5,6 @@
  * (semantics, point 10): level 0 collects a block, level 1 the sums of 512 blocks, and so on. Positions whose winner
  * lies elsewhere contribute exactly nothing and are skipped. */
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/transcendental.h"
 #include "algebra/element.h"
 
 #define ADJOINT_BLOCK 512
@@ -22,7 +21,7 @@ typedef enum route {
 typedef struct adjoint_job {
     tensum_dtype dtype;
     route route;
-    bool attained_by_smaller, tie_here, accumulate, other_ready, products;
+    bool attained_by_smaller, tie_here, accumulate, other_ready;
     uint8_t winner_bytes;
     const void *data_here, *data_other, *c, *winners, *g;
     void *d;
@@ -135,6 +134,9 @@ static void describe(adjoint_job *job, const ts_adjoint_spec *spec)
 size_t ts_cpu_adjoint_scratch(const ts_adjoint_spec *spec, int32_t threads)
 {
     adjoint_job job = {0};
+    if (spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
+        return ts_cpu_share_scratch(spec, threads);
+    }
     describe(&job, spec);
     return job.worker_bytes * (size_t)threads;
 }
@@ -210,21 +212,19 @@ static void adjoint_rows(void *argument, int64_t index, int32_t worker)
     }
 }
 
-/* Every term has its share of the cotangent: log_sum_exp exp(a + b - c), sum_product (16-bit floats) the other factor. */
-static void shared_rows(void *argument, int64_t index, int32_t worker)
+/* sum_product of 16-bit floats: every term has its share of the cotangent, the other factor. */
+static void product_rows(void *argument, int64_t index, int32_t worker)
 {
     const adjoint_job *job = argument;
     const bool narrow = tensum_dtype_bytes(tensum_dtype_gradient(job->dtype)) == 4;
     uint8_t *scratch = job->scratch + (size_t)worker * job->worker_bytes;
-    int64_t *sum_here = (int64_t *)(void *)(scratch + job->sum_here);
     int64_t *sum_other = (int64_t *)(void *)(scratch + job->sum_other);
     int64_t *sum_d = (int64_t *)(void *)(scratch + job->sum_d);
     double *sums = (double *)(void *)(scratch + job->level_sums);
-    int64_t other_c[ADJOINT_BLOCK], other_g[ADJOINT_BLOCK], other_data[ADJOINT_BLOCK];
+    int64_t other_g[ADJOINT_BLOCK], other_data[ADJOINT_BLOCK];
     const int64_t first = index * job->rows_per_task, end = ts_min64(first + job->rows_per_task, job->batch * job->here);
 
     ts_cpu_offsets(job->sum_modes, job->sum_mode_count, TS_TENSOR_D, 0, job->sum, sum_d);
-    ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->here_tensor, 0, job->sum, sum_here);
     ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->other_tensor, 0, job->sum, sum_other);
     for (int64_t row = first; row < end; row++) {
         const int64_t item = row / job->here, at = row % job->here;
@@ -239,21 +239,14 @@ static void shared_rows(void *argument, int64_t index, int32_t worker)
         memset(sums, 0, (size_t)job->sum * sizeof *sums);
         for (int64_t start = 0; start < job->other; start += ADJOINT_BLOCK) {
             const int64_t count = ts_min64(ADJOINT_BLOCK, job->other - start);
-            ts_cpu_offsets(job->other_modes, job->other_mode_count, TS_TENSOR_C, start, count, other_c);
             ts_cpu_offsets(job->other_modes, job->other_mode_count, TS_TENSOR_G, start, count, other_g);
             ts_cpu_offsets(job->other_modes, job->other_mode_count, job->other_tensor, start, count, other_data);
             for (int64_t r = 0; r < count; r++) {
-                const double c = number(job->dtype, job->c, batch[1] + other_c[r]);
                 const int64_t at_g = batch[2] + other_g[r];
                 const double g = narrow ? ((const float *)job->g)[at_g] : ((const double *)job->g)[at_g];
-                if (!job->products && c == -TS_INFINITY_F64) {
-                    continue; /* no term has a share of nothing */
-                }
                 for (int64_t s = 0; s < job->sum; s++) {
-                    const double a = number(job->dtype, job->data_here, batch[0] + sum_here[s]);
                     const double b = number(job->dtype, job->data_other, batch[4] + other_data[r] + sum_other[s]);
-                    const double x = a + b - c;
-                    sums[s] += job->products ? g * b : x != x ? x : g * ts_exp_f64(x);
+                    sums[s] += g * b;
                 }
             }
         }
@@ -276,6 +269,9 @@ tensum_status ts_cpu_adjoint(const ts_adjoint_spec *spec, const void *a, const v
     adjoint_job job = {0};
     if (spec->batch == 0 || spec->sum == 0 || (spec->side == 0 ? spec->left : spec->right) == 0) {
         return TENSUM_OK;
+    }
+    if (spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
+        return ts_cpu_share(spec, a, b, c, g, d, run);
     }
     describe(&job, spec);
     job.data_here = spec->side == 0 ? a : b;
@@ -301,11 +297,7 @@ tensum_status ts_cpu_adjoint(const ts_adjoint_spec *spec, const void *a, const v
         job.route = ROUTE_ATTAINING;
         job.attained_by_smaller = spec->algebra.semiring == TENSUM_MAX_MIN;
         break;
-    case TENSUM_LOG_SUM_EXP: task = shared_rows; break;
-    case TENSUM_SUM_PRODUCT:
-        job.products = true;
-        task = shared_rows;
-        break;
+    case TENSUM_SUM_PRODUCT: task = product_rows; break;
     default:
         return ts_fail(TENSUM_STATUS_UNSUPPORTED, "%s has no adjoint step on the CPU",
                        tensum_semiring_name(spec->algebra.semiring));
@@ -328,19 +320,13 @@ typedef struct reduce_adjoint_job {
 } reduce_adjoint_job;
 
 /* The cotangent that element s of a row gets from one position of the result. */
-static double share(const reduce_adjoint_job *job, int64_t s, int64_t at_a, int64_t at_c, int64_t at_w, int64_t at_g,
-                    bool narrow)
+static double share(const reduce_adjoint_job *job, int64_t s, int64_t at_w, int64_t at_g, bool narrow)
 {
     const double g = narrow ? ((const float *)job->g)[at_g] : ((const double *)job->g)[at_g];
     if (job->winners != NULL) {
         const int64_t w = job->spec->winner_bytes == 4 ? ((const int32_t *)job->winners)[at_w]
                                                        : ((const int64_t *)job->winners)[at_w];
         return w == s ? g : 0.0;
-    }
-    if (job->spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
-        const double c = number(job->spec->algebra.dtype, job->c, at_c);
-        const double x = number(job->spec->algebra.dtype, job->a, at_a) - c;
-        return c == -TS_INFINITY_F64 ? 0.0 : x != x ? x : g * ts_exp_f64(x);
     }
     return g;
 }
@@ -389,33 +375,31 @@ static void reduce_adjoint_row(void *argument, int64_t row, int32_t worker)
     const ts_reduce_adjoint_spec *spec = job->spec;
     const bool narrow = tensum_dtype_bytes(tensum_dtype_gradient(spec->algebra.dtype)) == 4;
     const ts_mode *sum_modes = spec->modes + spec->kept_count;
-    int64_t at[5];
-    const ts_cpu_tensor tensors[5] = {TS_TENSOR_A, TS_TENSOR_C, TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D};
+    int64_t at[3];
+    const ts_cpu_tensor tensors[3] = {TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D};
     (void)worker;
-    for (int t = 0; t < 5; t++) {
+    for (int t = 0; t < 3; t++) {
         ts_cpu_offsets(job->own, job->own_count, tensors[t], row, 1, &at[t]);
     }
     for (int64_t first = 0; first < spec->sum; first += ADJOINT_BLOCK) {
-        int64_t sum_a[ADJOINT_BLOCK], sum_d[ADJOINT_BLOCK];
+        int64_t sum_d[ADJOINT_BLOCK];
         const int64_t count = ts_min64(ADJOINT_BLOCK, spec->sum - first);
-        ts_cpu_offsets(sum_modes, spec->sum_count, TS_TENSOR_A, first, count, sum_a);
         ts_cpu_offsets(sum_modes, spec->sum_count, TS_TENSOR_D, first, count, sum_d);
         for (int64_t s = 0; s < count; s++) {
             double total = 0;
             if (job->broadcast_size == 1) {
-                total = share(job, first + s, at[0] + sum_a[s], at[1], at[2], at[3], narrow);
+                total = share(job, first + s, at[0], at[1], narrow);
             } else {
                 double levels[8] = {0}; /* sums of float cotangents are rounded to float at every step */
-                int64_t other[3][ADJOINT_BLOCK];
+                int64_t other[2][ADJOINT_BLOCK];
                 for (int64_t start = 0; start < job->broadcast_size; start += ADJOINT_BLOCK) {
                     const int64_t length = ts_min64(ADJOINT_BLOCK, job->broadcast_size - start);
-                    for (int t = 0; t < 3; t++) {
-                        ts_cpu_offsets(job->broadcast, job->broadcast_count, tensors[t + 1], start, length, other[t]);
+                    for (int t = 0; t < 2; t++) {
+                        ts_cpu_offsets(job->broadcast, job->broadcast_count, tensors[t], start, length, other[t]);
                     }
                     double block = 0;
                     for (int64_t r = 0; r < length; r++) {
-                        double x = share(job, first + s, at[0] + sum_a[s], at[1] + other[0][r], at[2] + other[1][r],
-                                         at[3] + other[2][r], narrow);
+                        double x = share(job, first + s, at[0] + other[0][r], at[1] + other[1][r], narrow);
                         block += narrow ? (double)(float)x : x;
                         block = narrow ? (double)(float)block : block;
                     }
@@ -439,10 +423,10 @@ static void reduce_adjoint_row(void *argument, int64_t row, int32_t worker)
                 total = levels[job->levels - 1];
             }
             if (narrow) {
-                float *d = (float *)job->d + at[4] + sum_d[s];
+                float *d = (float *)job->d + at[2] + sum_d[s];
                 *d = spec->accumulate ? *d + (float)total : (float)total;
             } else {
-                double *d = (double *)job->d + at[4] + sum_d[s];
+                double *d = (double *)job->d + at[2] + sum_d[s];
                 *d = spec->accumulate ? *d + total : total;
             }
         }
@@ -462,6 +446,12 @@ tensum_status ts_cpu_reduce_adjoint(const ts_reduce_adjoint_spec *spec, const vo
             job.own[job.own_count++] = spec->modes[m];
             job.own_size *= spec->modes[m].extent;
         }
+    }
+    if (spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
+        const int64_t sizes[3] = {job.own_size, spec->sum, job.broadcast_size};
+        ts_cpu_share_reduction(spec->algebra.dtype, job.own, job.own_count, spec->modes + spec->kept_count, spec->sum_count,
+                               job.broadcast, job.broadcast_count, sizes, spec->accumulate, a, c, g, d, run->pool);
+        return TENSUM_OK;
     }
     job.levels = tree_levels(job.broadcast_size);
     const bool complex = spec->algebra.dtype == TENSUM_C64 || spec->algebra.dtype == TENSUM_C128;

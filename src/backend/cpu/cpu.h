@@ -54,6 +54,13 @@ size_t ts_cpu_reduce_scratch(const ts_reduce_spec *spec, int32_t threads);
 tensum_status ts_cpu_adjoint(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c,
                              const void *winners, const void *g, void *d, const ts_run *run);
 size_t ts_cpu_adjoint_scratch(const ts_adjoint_spec *spec, int32_t threads);
+/* log_sum_exp: by shares. sizes: of own, sum and broadcast modes, whose elements of the operand all see the same. */
+tensum_status ts_cpu_share(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c, const void *g, void *d,
+                           const ts_run *run);
+size_t ts_cpu_share_scratch(const ts_adjoint_spec *spec, int32_t threads);
+void ts_cpu_share_reduction(tensum_dtype dtype, const ts_mode *own, int32_t own_count, const ts_mode *sum, int32_t sum_count,
+                            const ts_mode *broadcast, int32_t broadcast_count, const int64_t sizes[3], bool accumulate,
+                            const void *a, const void *c, const void *g, void *d, ts_pool *pool);
 tensum_status ts_cpu_reduce_adjoint(const ts_reduce_adjoint_spec *spec, const void *a, const void *c,
                                     const void *winners, const void *g, void *d, const ts_run *run);
 tensum_status ts_cpu_fill(const ts_mode *modes, int32_t count, size_t element_bytes, const void *value, void *c,

@@ -97,6 +97,39 @@ typedef struct ts_cpu_reduce {
     int64_t modulus;
 } ts_cpu_reduce;
 
+/* log_sum_exp: what elements of an operand get of the cotangents g of the results c: sums[i] += sum over the other
+ * operand's positions o of g exp(a + b - c). Cotangents are of the gradient type. Offsets in elements. */
+typedef struct ts_cpu_shares {
+    const void *a, *b, *c, *g;
+    const int64_t *at_a, *at_b, *at_c, *at_g; /* [count] */
+    int32_t count;
+    int64_t others;
+    const int64_t *other_b, *other_c, *other_g; /* [others] */
+    double *sums;                               /* [count] */
+} ts_cpu_shares;
+/* Most elements of a piece. */
+#define TS_SHARES 256
+
+/* The same by panels of exponentials, see shares.c. Weights g exp(u + v - c), packed in panels of `width` rows. */
+typedef struct ts_cpu_weights {
+    const void *c, *g;
+    int64_t base_c, base_g;
+    const int64_t *rows_c, *rows_g, *others_c, *others_g;
+    int64_t row_count, other_count, width;
+    const double *row_shifts, *other_shifts; /* u, v */
+    double *packed;
+} ts_cpu_weights;
+/* d <- sums exp(a - u), or added to it. */
+typedef struct ts_cpu_spread {
+    const void *a;
+    void *d;
+    int64_t base_d;
+    const int64_t *rows_a, *depths_a, *rows_d, *depths_d;
+    int64_t row_count, columns, stride;
+    const double *row_shifts, *sums; /* sums: [row_count][stride] */
+    bool accumulate;
+} ts_cpu_spread;
+
 typedef struct ts_cpu_kernel {
     const char *variant;       /* the way of multiplying, if there are several */
     const struct ts_cpu_kernel *next; /* another way: the same but for multiply and multiply_winners, and the same bits */
@@ -122,6 +155,10 @@ typedef struct ts_cpu_kernel {
     void (*exact)(int pass, int64_t depth, const void *a, const int64_t *depths_a, const void *b,
                   const int64_t *depths_b, double state[2]);
     void (*exact_store)(const double state[2], bool accumulate, void *c);
+    void (*shares)(const ts_cpu_shares *piece);
+    bool (*weights)(const ts_cpu_weights *weights); /* false: out of range, not usable */
+    void (*exponentials)(const ts_cpu_panel *panel, double *packed); /* exp(x - shift of the depth) */
+    void (*spread)(const ts_cpu_spread *spread);
     void (*reduce_start)(void *accumulators, int64_t *winners, int32_t count);
     void (*reduce)(const ts_cpu_reduce *piece);
     void (*reduce_store)(const ts_cpu_store *store, const void *accumulators); /* rows: one; columns: kept */

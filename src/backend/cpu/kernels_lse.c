@@ -17,6 +17,9 @@
 TILE_OF(f32)
 TILE_OF(f64)
 
+/* Exponents of weights that leave room: what underflows beside the largest share of a term is below 2^-300. */
+#define TS_WEIGHT_BELOW 400.0
+
 /* Terms below the smallest normal number are lost; beside a sum of 2^-60 (2^-500) that is nothing. */
 #define TS_D f16
 #define TS_P f32
