@@ -133,8 +133,9 @@ typedef struct ts_cutensor_state {
 
 /* Limits and choice from the environment. */
 void ts_cutensor_init(ts_cuda_device *device);
-/* Is the library likely to be faster than our own kernels? copied: bytes that have to be copied first or after. */
+/* Is the library likely to be faster than our own kernels? copied: bytes that have to be copied first or after;
+ * launched: by the host each time, not by a graph. */
 bool ts_cutensor_wins(int capability, tensum_dtype dtype, int64_t batch, int64_t left, int64_t right, int64_t sum,
-                      int64_t copied);
+                      int64_t copied, bool launched);
 
 #endif

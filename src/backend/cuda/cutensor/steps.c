@@ -25,10 +25,18 @@ static int64_t copied_bytes(const ts_cuda_program *program, int32_t value)
     return is_outside(program, value) ? 2 * value_bytes(program, value) : 0;
 }
 
+/* One contraction of the caller's tensors and nothing else. */
+static bool is_single(const ts_cuda_program *program)
+{
+    const tensum_plan *plan = program->plan;
+    return plan->step_count == 1 && plan->steps[0].kind == TS_STEP_CONTRACT && plan->slice_total == 1 &&
+           program->modes == TENSUM_VALUE && ts_step_modes(&plan->steps[0]) <= TS_CUDA_MOST_MODES;
+}
+
 static bool wins(const ts_cuda_program *program, const ts_contract_spec *spec, int64_t copied)
 {
     return always(program) || ts_cutensor_wins(program->device->capability, spec->algebra.dtype, spec->batch, spec->left,
-                                               spec->right, spec->sum, copied);
+                                               spec->right, spec->sum, copied, is_single(program));
 }
 
 /* Find the plan of one contraction; none is no failure, unless the library was demanded and broke down. */
@@ -93,14 +101,6 @@ static tensum_status compile_step(ts_cuda_program *program, const ts_strides *st
     }
 done:
     return status;
-}
-
-/* One contraction of the caller's tensors and nothing else. */
-static bool is_single(const ts_cuda_program *program)
-{
-    const tensum_plan *plan = program->plan;
-    return plan->step_count == 1 && plan->steps[0].kind == TS_STEP_CONTRACT && plan->slice_total == 1 &&
-           program->modes == TENSUM_VALUE && ts_step_modes(&plan->steps[0]) <= TS_CUDA_MOST_MODES;
 }
 
 tensum_status ts_cutensor_compile(ts_cuda_program *program)
