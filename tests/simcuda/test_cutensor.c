@@ -291,6 +291,26 @@ static void the_choice_is_that_of_the_compilation(void **state)
     product_free(&p);
 }
 
+/* The table: small steps are ours, large ones the library's. Nothing is run. */
+static void large_steps_are_for_the_library(void **state)
+{
+    static const tensum_dtype dtypes[] = {TENSUM_F32, TENSUM_F64, TENSUM_F16, TENSUM_BF16, TENSUM_C64, TENSUM_C128};
+    static const int64_t sides[] = {16, 2048};
+    (void)state;
+    succeeds(tensum_cutensor_choose(cuda0, TENSUM_CUTENSOR_AUTO));
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        for (int large = 0; large < 2; large++) {
+            int32_t ranks[3] = {2, 2, 2};
+            int64_t extents[2] = {sides[large], sides[large]};
+            const int64_t *lists[3] = {extents, extents, extents};
+            counts before = count(), after;
+            tensum_program_release(compile("ab,bc,cd->ad", 3, ranks, lists, dtypes[d], TENSUM_VALUE));
+            after = count();
+            assert_int_equal(after.cache.hits + after.cache.misses - before.cache.hits - before.cache.misses, large ? 2 : 0);
+        }
+    }
+}
+
 /* Plans are found when the program is compiled; runs look nothing up, whatever becomes of the cache, and are one graph. */
 static void a_program_holds_its_plans(void **state)
 {
@@ -465,6 +485,7 @@ int main(void)
         TEST(a_failed_build_changes_nothing),
         TEST(devices_have_caches_of_their_own),
         TEST(the_choice_is_that_of_the_compilation),
+        TEST(large_steps_are_for_the_library),
         TEST(a_program_holds_its_plans),
         TEST(a_memory_limit_counts_scratch),
         TEST(gradients_agree_with_our_own_kernels),

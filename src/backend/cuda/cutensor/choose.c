@@ -5,7 +5,7 @@
 
 #include "backend/cuda/device.h"
 
-/* Times of kernels on an H200, in microseconds, by log2 of left, right and sum: `bench/vendor.py --parts table`. Both
+/* Times on an H200, in microseconds, one of ten in a row, by log2 of left, right and sum (bench/vendor.py). Both
  * operands row-major. 0: not measured. */
 enum { SUMS = 7, MEASURED_ON = 90 };
 static const double sums[SUMS] = {1, 2, 4, 7, 9, 11, 13};
