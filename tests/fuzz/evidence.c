@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     ts_input input, model_input;
     ts_uai_model model;
     int64_t count, *variables;
-    if (length > 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
+    if (length >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
         return 0;
     }
     FUZZ_CHECK(ts_input_from_memory("model", model_text, sizeof model_text - 1, &model_input) == TENSUM_OK);

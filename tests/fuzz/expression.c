@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     tensum_network *network;
     ts_input input;
     ts_scanner scanner;
-    if (length > 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
+    if (length >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b) {
         return 0;
     }
     FUZZ_CHECK(ts_input_from_memory("fuzz", bytes, length, &input) == TENSUM_OK);
