@@ -72,6 +72,10 @@ bool ends_with(const char *text, const char *end);
 int report_failure(tensum_status status);
 /* Progress for the library: a bar on stderr where that is a terminal, after a second; non-zero after Ctrl-C. */
 int show_progress(void *user, const char *stage, double done);
+/* Ctrl-C while an order is looked for ends the search, not the command. */
+void keep_best_order(void);
+/* Has Ctrl-C been pressed? */
+bool was_interrupted(void);
 /* Take the bar away. */
 void end_progress(void);
 /* Make Ctrl-C ask for an end. */

@@ -146,7 +146,12 @@ static int run(const subcommand *command, int argc, char **argv)
     a.problem.semiring = shared.semiring;
     a.problem.dtype = shared.dtype;
     catch_interrupts();
+    keep_best_order();
     tensum_status status = plan_anything(&a, &shared);
+    if (status == TENSUM_OK && was_interrupted()) {
+        fprintf(stderr, "tensum: interrupted: this is the best order so far\n");
+        return EXIT_OTHER;
+    }
     return status == TENSUM_OK ? EXIT_DONE : report_failure(status);
 }
 

@@ -1,5 +1,6 @@
 /* Failures, progress, Ctrl-C, orders. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,38 +9,6 @@
 #include <unistd.h>
 
 #include "command.h"
-
-int report_failure(tensum_status status)
-{
-    end_progress();
-    if (status == TENSUM_STATUS_CANCELLED) {
-        fprintf(stderr, "tensum: interrupted\n");
-        return EXIT_OTHER;
-    }
-    fprintf(stderr, "tensum: %s\n", tensum_last_error());
-    switch (status) {
-    case TENSUM_STATUS_INFEASIBLE:
-        return EXIT_INFEASIBLE;
-    case TENSUM_STATUS_INVALID_ARGUMENT:
-    case TENSUM_STATUS_INVALID_EXPRESSION:
-    case TENSUM_STATUS_UNSUPPORTED:
-    case TENSUM_STATUS_NO_DEVICE:
-        return EXIT_USAGE;
-    case TENSUM_STATUS_IO:
-    case TENSUM_STATUS_MALFORMED:
-    case TENSUM_STATUS_INVALID_PATH:
-    case TENSUM_STATUS_SHAPE_MISMATCH:
-    case TENSUM_STATUS_DTYPE_MISMATCH:
-    case TENSUM_STATUS_DOMAIN:
-    case TENSUM_STATUS_SIZE_OVERFLOW:
-        return EXIT_INPUT;
-    case TENSUM_STATUS_OUT_OF_MEMORY:
-    case TENSUM_STATUS_MEMORY_LIMIT:
-        return EXIT_MEMORY;
-    default:
-        return EXIT_OTHER;
-    }
-}
 
 double seconds_now(void)
 {
@@ -89,8 +58,14 @@ static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int signal_number)
 {
+    static const char text[] = "\ntensum: stopping after this step; Ctrl-C again stops at once\n";
+    int kept = errno;
     (void)signal_number;
     interrupted = 1;
+    if (isatty(STDERR_FILENO) && write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+        interrupted = 1; /* there is nobody to tell */
+    }
+    errno = kept;
 }
 
 void catch_interrupts(void)
@@ -99,38 +74,54 @@ void catch_interrupts(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-/* The stage shown, since when, and whether a bar is on the screen. */
+/* The stage shown, since when, how far it is, and whether a bar is on the screen. */
 static struct {
     char stage[32];
-    double start;
-    bool shown;
+    double start, last, done;
+    bool shown, ended; /* ended: whatever comes next is a new stage */
 } bar;
+static bool best_order_will_do;
 
-int show_progress(void *user, const char *stage, double done)
+void keep_best_order(void) { best_order_will_do = true; }
+bool was_interrupted(void) { return interrupted != 0; }
+
+static void draw_bar(double elapsed)
 {
     enum { WIDTH = 30 };
-    (void)user;
-    double now = seconds_now();
-    if (strncmp(bar.stage, stage, sizeof bar.stage - 1) != 0) {
-        end_progress();
-        snprintf(bar.stage, sizeof bar.stage, "%s", stage);
-        bar.start = now;
-    }
-    double elapsed = now - bar.start;
-    if (elapsed > 1.0 && isatty(STDERR_FILENO)) {
-        char cells[WIDTH + 1];
-        double part = done < 0 ? 0 : done > 1 ? 1 : done;
+    char cells[WIDTH + 1];
+    double part = fmin(bar.done, 1);
+    if (part < 0) {
+        fprintf(stderr, "\r%s, %.0f s\033[K", bar.stage, elapsed);
+    } else {
         for (int i = 0; i < WIDTH; i++) {
             cells[i] = i < (int)(part * WIDTH) ? '#' : '.';
         }
         cells[WIDTH] = 0;
         fprintf(stderr, "\r%s [%s] %3.0f %%, %.0f s", bar.stage, cells, 100 * part, elapsed);
         if (part > 0.02) {
-            fprintf(stderr, ", %.0f s left\033[K", elapsed * (1 - part) / part);
+            fprintf(stderr, ", about %.0f s left", ceil(elapsed * (1 - part) / part));
         }
-        bar.shown = true;
+        fprintf(stderr, "\033[K");
     }
-    return interrupted;
+    bar.shown = true;
+}
+
+int show_progress(void *user, const char *stage, double done)
+{
+    (void)user;
+    double now = seconds_now();
+    if (bar.ended || strncmp(bar.stage, stage, sizeof bar.stage - 1) != 0) {
+        end_progress();
+        bar.ended = false;
+        snprintf(bar.stage, sizeof bar.stage, "%s", stage);
+        bar.start = now;
+    }
+    bar.done = done;
+    if (now - bar.start > 1.0 && now - bar.last > 0.09 && isatty(STDERR_FILENO)) {
+        bar.last = now;
+        draw_bar(now - bar.start);
+    }
+    return interrupted == 0 ? 0 : best_order_will_do && strcmp(stage, "order") == 0 ? 2 : 1;
 }
 
 void end_progress(void)
@@ -139,7 +130,54 @@ void end_progress(void)
         fprintf(stderr, "\r\033[K");
     }
     bar.shown = false;
-    bar.stage[0] = 0;
+    bar.ended = true;
+}
+
+/* What was being done when Ctrl-C came. */
+static void report_interrupt(void)
+{
+    double elapsed = seconds_now() - bar.start;
+    end_progress();
+    fprintf(stderr, "tensum: interrupted");
+    if (bar.stage[0] != 0) {
+        fprintf(stderr, " in stage '%s' after %.1f s", bar.stage, elapsed);
+    }
+    if (bar.stage[0] != 0 && bar.done >= 0) {
+        fprintf(stderr, ", at %.0f %%", 100 * fmin(bar.done, 1));
+    }
+    fprintf(stderr, "\n");
+}
+
+int report_failure(tensum_status status)
+{
+    if (status == TENSUM_STATUS_CANCELLED) {
+        report_interrupt();
+        return EXIT_OTHER;
+    }
+    end_progress();
+    fprintf(stderr, "tensum: %s\n", tensum_last_error());
+    switch (status) {
+    case TENSUM_STATUS_INFEASIBLE:
+        return EXIT_INFEASIBLE;
+    case TENSUM_STATUS_INVALID_ARGUMENT:
+    case TENSUM_STATUS_INVALID_EXPRESSION:
+    case TENSUM_STATUS_UNSUPPORTED:
+    case TENSUM_STATUS_NO_DEVICE:
+        return EXIT_USAGE;
+    case TENSUM_STATUS_IO:
+    case TENSUM_STATUS_MALFORMED:
+    case TENSUM_STATUS_INVALID_PATH:
+    case TENSUM_STATUS_SHAPE_MISMATCH:
+    case TENSUM_STATUS_DTYPE_MISMATCH:
+    case TENSUM_STATUS_DOMAIN:
+    case TENSUM_STATUS_SIZE_OVERFLOW:
+        return EXIT_INPUT;
+    case TENSUM_STATUS_OUT_OF_MEMORY:
+    case TENSUM_STATUS_MEMORY_LIMIT:
+        return EXIT_MEMORY;
+    default:
+        return EXIT_OTHER;
+    }
 }
 
 void fill_order_options(const shared_options *shared, tensum_order_options *options)

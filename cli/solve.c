@@ -312,6 +312,10 @@ static int run(const subcommand *command, int argc, char **argv)
         return plot_status;
     }
     tensum_status status = solve(&a, &shared, &plot_status);
+    if (status == TENSUM_OK && plot_status == EXIT_DONE && was_interrupted() && !shared.dry_run) {
+        fprintf(stderr, "tensum: interrupted: these are the answers so far\n");
+        return EXIT_OTHER;
+    }
     return status == TENSUM_OK ? plot_status : report_failure(status);
 }
 

@@ -195,8 +195,9 @@ TENSUM_API tensum_status tensum_context_cache_stats(tensum_context *context, ten
 /** Hold at most `entries` compiled calls from now on; 0 turns the cache off. Thread-safe. */
 TENSUM_API tensum_status tensum_context_cache_limit(tensum_context *context, int64_t entries);
 
-/** Called between steps and slices at most ten times a second; return non-zero to cancel.
- *  `done` goes from 0 to 1. Called on the thread that made the call. */
+/** Called between steps and slices at most ten times a second; return non-zero to cancel, or, in stage "order", 2 to end
+ *  the search with the best order found so far. `done` goes from 0 to 1, negative where nobody knows. Called on the
+ *  thread that made the call. */
 typedef int (*tensum_progress)(void *user, const char *stage, double done);
 
 /** Memory source of a workspace. `stream` is the run's stream (NULL on the CPU). alloc returns NULL on failure;
@@ -659,7 +660,8 @@ TENSUM_API tensum_status tensum_problem_plan(tensum_problem *problem, const tens
 typedef struct tensum_answer tensum_answer;
 
 /** Order, plan, run and translate. `options` may be NULL. An assignment is scored against the file's own tables before
- *  it is handed out. INFEASIBLE if no assignment exists. Thread-safe. */
+ *  it is handed out. INFEASIBLE if no assignment exists. Cancelled after the first of several assignments, it is
+ *  TENSUM_OK with those found so far. Thread-safe. */
 TENSUM_API tensum_status tensum_problem_solve(tensum_problem *problem, const tensum_solve_options *options,
                                               tensum_answer **answer);
 /** Free an answer; accepts NULL. */

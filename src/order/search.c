@@ -25,8 +25,9 @@ bool ts_control_continue(ts_control *control, bool caller)
             } else if (search->work > 0.0) {
                 done = (now - search->started) / search->work; /* of a serial search: a guess */
             }
-            if (search->progress(search->progress_user, "order", done < 1.0 ? done : 1.0) != 0) {
-                atomic_store(&control->cancelled, true);
+            int wish = search->progress(search->progress_user, "order", done < 1.0 ? done : 1.0);
+            if (wish != 0) {
+                atomic_store(&control->cancelled, wish != 2); /* 2: the best so far will do */
                 atomic_store(&control->stop, true);
             }
         }

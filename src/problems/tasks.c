@@ -118,8 +118,43 @@ typedef struct task_run {
     int64_t residue;
     int64_t *assignment;   /* [variable_count] */
     double *probabilities; /* as masks */
-    tensum_status outcome;
+    tensum_solve_options several; /* options of a task of several runs: they tell the progress of the whole */
+    const tensum_solve_options *outer;
+    double finished, expected;    /* parts of the task; expected 0: nobody knows */
 } task_run;
+
+/* One bar for all runs of a task, named after it. */
+static int pass_progress(void *user, const char *stage, double done)
+{
+    const task_run *run = user;
+    if (strcmp(stage, "order") == 0) {
+        return run->outer->progress(run->outer->progress_user, stage, done);
+    }
+    return run->outer->progress(run->outer->progress_user, run->problem->task,
+                                run->expected > 0 ? (run->finished + fmax(0, done)) / run->expected : -1);
+}
+
+/* From now on there are many runs; `expected` of them, 0 where nobody knows. */
+static void expect_runs(task_run *run, double expected)
+{
+    run->expected = expected;
+    if (run->options != NULL && run->options->progress != NULL && run->outer == NULL) {
+        memcpy(&run->several, run->options, run->options->size < sizeof run->several ? run->options->size : sizeof run->several);
+        run->several.size = sizeof run->several;
+        run->several.progress = pass_progress;
+        run->several.progress_user = run;
+        run->outer = run->options;
+        run->options = &run->several;
+    }
+}
+
+/* Short runs do not ask whether to go on. */
+static tensum_status finish_part(task_run *run)
+{
+    run->finished++;
+    return run->outer != NULL && pass_progress(run, "run", 0) != 0 ? ts_fail(TENSUM_STATUS_CANCELLED, "cancelled by the caller in %s", run->problem->task)
+                                                                    : TENSUM_OK;
+}
 
 static void close_run(task_run *run)
 {
@@ -315,6 +350,10 @@ static tensum_status estimate_bits(task_run *run, double *bits)
     tensum_run_arguments arguments = TENSUM_RUN_ARGUMENTS_INIT;
     arguments.inputs = inputs;
     arguments.output = &output;
+    if (run->options != NULL) {
+        arguments.progress = run->options->progress;
+        arguments.progress_user = run->options->progress_user;
+    }
     TRY(tensum_run(program, workspace, &arguments));
     *bits = value / 0.69314718055994530942;
 done:
@@ -351,6 +390,7 @@ static tensum_status solve_count(task_run *run)
     for (int64_t i = 0; i < count; i++) {
         primes[i] = i == 0 ? ts_prime(0) : 0;
     }
+    expect_runs(run, (double)count);
     for (int64_t i = 0; i < count; i++) {
         tensum_plan_options plan_options = TENSUM_PLAN_OPTIONS_INIT;
         tensum_tree *tree = tensum_tree_retain(tensum_plan_tree(run->plan));
@@ -366,6 +406,7 @@ static tensum_status solve_count(task_run *run)
         run->plan = plan;
         TRY(run_once(run, &feasible));
         residues[i] = run->residue;
+        TRY(finish_part(run));
     }
     TRY(ts_residues_text(count, primes, residues, &text));
     TRY(ts_text_take(&text, &answer->value_text));
@@ -470,6 +511,7 @@ static tensum_status solve_several(task_run *run)
     for (int64_t v = 0; v < model->variable_count; v++) {
         most_card = ts_max64(most_card, model->cards[v]);
     }
+    expect_runs(run, ties_only ? 0 : (double)limit);
     TRY(ts_allocate_zero((size_t)most_card, 1, "assignments", &forbidden));
     TRY(explore(run, &open, NULL, 0, forbidden));
     if (open.count == 0) {
@@ -509,8 +551,14 @@ static tensum_status solve_several(task_run *run)
                 forbidden[x] = (uint8_t)((v == node.fixed && node.forbidden[x]) || x == node.assignment[v]);
             }
             status = explore(run, &open, node.assignment, v, forbidden);
+            run->finished = (double)found;
+            status = status == TENSUM_OK ? finish_part(run) : status;
         }
         free_node(&node);
+        if (status == TENSUM_STATUS_CANCELLED) { /* what has been found is certain */
+            status = TENSUM_OK;
+            break;
+        }
         TRY(status);
     }
     TRY(put_value(answer, answer->values[0]));
@@ -583,13 +631,20 @@ static tensum_status solve_sample(task_run *run)
         }
         log_z = run->value;
     }
+    expect_runs(run, (double)count * (double)n);
     TRY(ts_allocate_zero((size_t)(count * n) + 1, sizeof *answer->assignments, "samples", &answer->assignments));
     answer->variable_count = n;
     for (int64_t s = 0; s < count; s++) {
         int64_t *row = answer->assignments + s * n;
         unmask(run);
         for (int64_t v = 0; v < n; v++) {
-            TRY(run_once(run, &feasible));
+            status = run_once(run, &feasible);
+            status = status == TENSUM_OK ? finish_part(run) : status;
+            if (status == TENSUM_STATUS_CANCELLED && s > 0) { /* the samples before this one are whole */
+                status = TENSUM_OK;
+                goto enough;
+            }
+            TRY(status);
             if (run->value == -INFINITY) {
                 return no_answer(run->problem);
             }
@@ -613,6 +668,7 @@ static tensum_status solve_sample(task_run *run)
         }
         answer->assignment_count = s + 1;
     }
+enough:
     answer->log10 = true;
     answer->value = log_z / ln_10;
 done:

@@ -629,6 +629,25 @@ def interrupt():
     return None
 
 
+@case
+def interrupted_answers():
+    """Ctrl-C keeps what is known: samples drawn, the best assignments found, the best order so far."""
+    cases = ((["solve", ROOT / "examples" / "petersen.col", "--task", "sample", "--count", "1000000"], "answers so far", "assignment"),
+             (["solve", ROOT / "examples" / "Grids_12.uai", "--task", "mar", "--time-limit", "60"], "in stage 'order' after", ""),
+             (["plan", ROOT / "examples" / "Grids_12.uai", "--task", "pr", "--time-limit", "60"], "best order so far", "tc "))
+    for arguments, words, lines in cases:
+        process = subprocess.Popen([TENSUM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        try:
+            out, message = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError("still running 60 s after Ctrl-C") from None
+        assert process.returncode == 5 and words in message, f"{arguments[1]}: status {process.returncode}: {message}"
+        assert (lines in out) if lines else out == "", out[:200]
+
+
 def main():
     global TENSUM
     TENSUM = str(pathlib.Path(sys.argv[1]).resolve())
