@@ -89,6 +89,25 @@ static void man(void)
 
 /* ---- completion ---- */
 
+/* Each word of the lists of all front ends, once, with `end` behind it. */
+static void front_end_words(const char *(*list)(int index), const char *end)
+{
+    char seen[2048] = " ";
+    for (int i = 0; list(i) != NULL; i++) {
+        for (const char *c = list(i); *c != 0;) {
+            char word[64];
+            size_t length = strcspn(c, " |");
+            snprintf(word, sizeof word, " %.*s ", (int)length, c);
+            if (length != 0 && strstr(seen, word) == NULL && strlen(seen) + length + 2 < sizeof seen) {
+                strcat(seen, word + 1);
+                printf("%.*s%s ", (int)length, c, end);
+            }
+            c += length;
+            c += *c != 0;
+        }
+    }
+}
+
 /* Values of options that have a list. */
 static void values_of(const struct argp_option *option)
 {
@@ -113,20 +132,23 @@ static void values_of(const struct argp_option *option)
         for (int i = 0; tensum_file_format_name(i) != NULL; i++) {
             printf("%s ", tensum_file_format_name(i));
         }
-    } else if (strcmp(option->name, "task") == 0) {
+    } else if (strcmp(option->name, "front-end") == 0) {
         for (int i = 0; tensum_front_end_name(i) != NULL; i++) {
-            for (const char *c = tensum_front_end_tasks(i); *c != 0; c++) {
-                putchar(*c == '|' ? ' ' : *c);
-            }
-            putchar(' ');
+            printf("%s ", tensum_front_end_name(i));
         }
+    } else if (strcmp(option->name, "task") == 0) {
+        front_end_words(tensum_front_end_tasks, "");
+    } else if (strcmp(option->name, "problem") == 0) {
+        front_end_words(tensum_front_end_questions, "");
+    } else if (strcmp(option->name, "set") == 0) {
+        front_end_words(tensum_front_end_settings, "=");
     }
 }
 
 static bool has_values(const struct argp_option *option)
 {
     static const char *const names[] = {"semiring", "dtype", "order", "minimize", "device", "format", "output-format",
-                                        "task"};
+                                        "task", "problem", "front-end", "set"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (option->arg != NULL && strcmp(option->name, names[i]) == 0) {
             return true;

@@ -126,6 +126,7 @@ static void print_lists(void)
         if (tensum_front_end_questions(i)[0] != 0) {
             printf("  %-10s problems: %s\n", "", tensum_front_end_questions(i));
         }
+        printf("  %-10s settings: %s\n", "", tensum_front_end_settings(i));
     }
 }
 

@@ -10,11 +10,11 @@ enum { MOST_SETTINGS = 32 };
 
 static const struct argp_option options[] = {
     {"task", KEY_TASK, "TASK", 0, "what to compute; the default is the front end's first task", 1},
-    {"problem", KEY_PROBLEM, "NAME", 0, "what is asked of a file that allows several questions", 1},
-    {"evidence", KEY_EVIDENCE, "FILE", 0, "observed variables", 1},
-    {"query", KEY_QUERY, "FILE", 0, "query variables", 1},
-    {"count", KEY_COUNT, "N", 0, "how many answers, for tasks that give several", 1},
-    {"set", KEY_SET, "NAME=VALUE", 0, "a setting of the front end", 1},
+    {"problem", KEY_PROBLEM, "NAME", 0, "what is asked of a graph: mis, clique, max-cut, coloring, ... (tensum info)", 1},
+    {"evidence", KEY_EVIDENCE, "FILE", 0, "observed variables of a graphical model", 1},
+    {"query", KEY_QUERY, "FILE", 0, "query variables of task mmap", 1},
+    {"count", KEY_COUNT, "N", 0, "how many answers of best-k (10), all-best (1000) or sample (1)", 1},
+    {"set", KEY_SET, "NAME=VALUE", 0, "a setting of the front end (tensum info); may be given several times", 1},
     {"front-end", KEY_FRONT_END, "NAME", 0, "how to read the file; the default goes by its name and content", 1},
     {"output", KEY_OUTPUT, "FILE", 0, "write the answer in the format of its field; - is standard output", 1},
     {"plot", KEY_PLOT, "FILE", 0, "draw the answer (marginals, a graph with its best assignment, amplitudes) into a .png, .svg or .pdf file; needs "
@@ -167,21 +167,29 @@ static void print_json(const tensum_problem *problem, const tensum_answer *answe
     json_end(&object);
 }
 
-static void print_lines(const tensum_answer *answer)
+static void print_lines(const tensum_problem *problem, const tensum_answer *answer)
 {
     const int64_t *offsets;
     const double *p;
     const double *values;
     int64_t n = tensum_answer_variable_count(answer);
     bool log10 = strcmp(tensum_answer_value_name(answer), "log10_value") == 0;
-    printf("%s %s\n", log10 ? "log10 value" : "value", tensum_answer_value_text(answer));
-    int64_t value_count = tensum_answer_values(answer, &values);
-    for (int64_t i = 0; i < value_count; i++) {
-        char text[32];
-        printf("value %lld: %s\n", (long long)(i + 1), format_real(values[i], text));
+    tensum_dtype dtype = tensum_problem_dtype(problem);
+    if (dtype == TENSUM_C64 || dtype == TENSUM_C128) {
+        printf("%s", tensum_answer_text(answer)); /* bit strings and their amplitudes */
+        return;
     }
-    for (int64_t i = 0; i < tensum_answer_assignment_count(answer); i++) {
+    printf("%s %s\n", log10 ? "log10 value" : "value", tensum_answer_value_text(answer));
+    char text[32];
+    int64_t value_count = tensum_answer_values(answer, &values), assignment_count = tensum_answer_assignment_count(answer);
+    if (value_count == 2 && assignment_count == 0) {
+        printf("best value %s\n", format_real(values[0], text)); /* the other is how many there are of it */
+    }
+    for (int64_t i = 0; i < assignment_count; i++) {
         const int64_t *x = tensum_answer_assignment(answer, i);
+        if (value_count == assignment_count) {
+            printf("value %lld: %s\n", (long long)(i + 1), format_real(values[i], text));
+        }
         printf("assignment");
         for (int64_t v = 0; v < n; v++) {
             printf(" %lld", (long long)x[v]);
@@ -280,7 +288,7 @@ static tensum_status solve(const arguments *a, const shared_options *shared, int
                     fprintf(stderr, "%s\n", tensum_problem_note(problem));
                 }
                 if (a->output == NULL || strcmp(a->output, "-") != 0) {
-                    print_lines(answer);
+                    print_lines(problem, answer);
                 }
             }
             if (a->plot != NULL) {
@@ -323,11 +331,22 @@ const subcommand command_solve = {
     "solve",
     "answer a question about a graphical model or another problem file",
     "FILE",
+    "FILE is a graphical model (.uai), a graph (.col .clq .gr .rudy .edges), a quadratic function (.qubo .sparse .ising), a\n"
+    "weighted constraint network (.wcsp), a formula (.cnf .wcnf) or a quantum circuit (.qasm .qsim), gzipped or not; - is\n"
+    "standard input. 'tensum info' lists the tasks, problems and settings of each.\n\n"
     "Examples:\n"
     "  tensum solve model.uai --evidence model.uai.evid --task map\n"
-    "  tensum solve model.uai --task pr --dtype f32\n"
-    "  tensum solve model.uai.gz --task mar --json\n"
-    "  zcat model.uai.gz | tensum solve - --task pr -o model.PR\n",
+    "  tensum solve model.uai.gz --task mar --plot marginals.png\n"
+    "  zcat model.uai.gz | tensum solve - --task pr -o model.PR\n"
+    "  tensum solve model.uai --task mmap --query model.uai.query\n"
+    "  tensum solve graph.col --problem mis --task count-best\n"
+    "  tensum solve graph.col --problem coloring --set colors=4 --task count\n"
+    "  tensum solve glass.rudy --problem max-cut --plot cut.png\n"
+    "  tensum solve qubo.sparse --task best-k --count 5 --json\n"
+    "  tensum solve formula.cnf -o -\n"
+    "  tensum solve soft.wcnf\n"
+    "  tensum solve circuit.qasm --set bits='1??0'\n"
+    "  tensum solve circuit.qasm --task expectation --set observable=ZZII\n",
     options,
     true,
     run,

@@ -612,6 +612,8 @@ TENSUM_API const char *tensum_front_end_summary(int index);
 TENSUM_API const char *tensum_front_end_tasks(int index);
 /** Questions of a front end, likewise; "" if there is one only. NULL past the end. */
 TENSUM_API const char *tensum_front_end_questions(int index);
+/** Names of the settings that a front end understands, likewise; "" if there are none. NULL past the end. */
+TENSUM_API const char *tensum_front_end_settings(int index);
 
 /** Read a file and set the problem up. `options` may be NULL. Thread-safe. */
 TENSUM_API tensum_status tensum_problem_read(const char *path, const tensum_problem_options *options,

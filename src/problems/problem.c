@@ -36,6 +36,12 @@ const char *tensum_front_end_questions(int index)
     return questions != NULL ? questions : index >= 0 && index < FRONT_END_COUNT ? "" : NULL;
 }
 
+const char *tensum_front_end_settings(int index)
+{
+    const char *settings = index >= 0 && index < FRONT_END_COUNT ? front_ends[index]->settings : NULL;
+    return settings != NULL ? settings : index >= 0 && index < FRONT_END_COUNT ? "" : NULL;
+}
+
 /* ---- names in a list such as "map|mpe pr mar" ---- */
 
 /* Copy the canonical name of the word that `wanted` is or is an alias of; NULL: the first of the list. */

@@ -600,9 +600,11 @@ def help_info_and_generated_texts():
             assert done.returncode == 0, done.stderr
     if shutil.which("bash"):
         script = must("--generate", "bash") + '\nCOMP_WORDS=(tensum contract --semiring = max_p); COMP_CWORD=4; _tensum; echo "${COMPREPLY[@]}"\n'
+        script += 'COMP_WORDS=(tensum solve --problem = max-); COMP_CWORD=4; _tensum; echo "${COMPREPLY[@]}"\n'
+        script += 'COMP_WORDS=(tensum solve --set colo); COMP_CWORD=3; _tensum; echo "${COMPREPLY[@]}"\n'
         script += 'COMP_WORDS=(tensum so); COMP_CWORD=1; _tensum; echo "${COMPREPLY[@]}"\n'
         done = subprocess.run(["bash", "-s"], input=script, text=True, capture_output=True)
-        assert done.stdout.split("\n")[:2] == ["max_plus max_plus_count", "solve"], done.stdout + done.stderr
+        assert done.stdout.split("\n")[:4] == ["max_plus max_plus_count", "max-cut", "colors=", "solve"], done.stdout + done.stderr
 
 
 @case
