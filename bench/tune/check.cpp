@@ -564,7 +564,7 @@ template <typename P> struct suite {
             p.side = side;
             p.tie_here = tie;
             p.winner_bytes = P::selective ? 8 : 0;
-            p.tile_count = ts_cuda_adjoint_tiles(batch, rows, others, sum);
+            p.tile_count = ts_cuda_adjoint_tiles(P::selective, batch, rows, others, sum);
             put_table(&p.modes, s.modes);
             if (d_size > 0 && batch * rows * sum > 0) {
                 machine_launch(name, &p, sizeof p, p.tile_count, TS_CUDA_THREADS, TS_CUDA_ADJOINT_SHARED);
@@ -574,7 +574,7 @@ template <typename P> struct suite {
                 for (size_t i = 0; i < d.size(); i++) {
                     if (!(P::selective ? d[i] == want[i] : close_enough((double)d[i], (double)want[i], 1e-4))) {
                         fail(name, kind, "side " + std::to_string(side) + " way " +
-                                             std::to_string((int)ts_cuda_adjoint_way(batch, rows, others, sum)) + " element " +
+                                             std::to_string((int)ts_cuda_adjoint_way(P::selective, batch, rows, others, sum)) + " element " +
                                              std::to_string(i) + " is " + std::to_string(d[i]) + ", not " + std::to_string(want[i]));
                         break;
                     }

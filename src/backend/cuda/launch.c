@@ -532,8 +532,8 @@ tensum_status ts_cuda_add_adjoint(ts_cuda_list *list, const ts_cuda_kernels *ker
     p.side = spec->side;
     p.tie_here = spec->tie_here;
     p.winner_bytes = spec->winner_bytes;
-    p.tile_count = ts_cuda_adjoint_tiles(spec->batch, rows, others, spec->sum);
-    shared = ts_cuda_adjoint_shared(spec->batch, rows, others, spec->sum);
+    p.tile_count = ts_cuda_adjoint_tiles(spec->winner_bytes != 0, spec->batch, rows, others, spec->sum);
+    shared = ts_cuda_adjoint_shared(spec->winner_bytes != 0, spec->batch, rows, others, spec->sum);
     put_modes(list, modes, count, is_wide(elements, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, shared, &p,
                            used_bytes(offsetof(ts_cuda_adjoint, modes), &p.modes)));

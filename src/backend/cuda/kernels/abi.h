@@ -397,30 +397,52 @@ typedef struct ts_cuda_refresh {
 
 #define TS_CUDA_TREE 512       /* positions per block of a sum of cotangents */
 #define TS_CUDA_ADJOINT_SHARE 8
-typedef enum ts_cuda_adjoint_kind { TS_CUDA_ADJOINT_EACH, TS_CUDA_ADJOINT_ROW, TS_CUDA_ADJOINT_LONG } ts_cuda_adjoint_kind;
+#define TS_CUDA_ADJOINT_ROWS 8 /* rows of a block that scatters: one per warp */
+typedef enum ts_cuda_adjoint_kind {
+    TS_CUDA_ADJOINT_EACH,
+    TS_CUDA_ADJOINT_ROW,
+    TS_CUDA_ADJOINT_LONG,
+    TS_CUDA_ADJOINT_SCATTER /* by winners only */
+} ts_cuda_adjoint_kind;
 
-TS_CUDA_SHARED ts_cuda_adjoint_kind ts_cuda_adjoint_way(int64_t batch, int64_t rows, int64_t others, int64_t sum)
+TS_CUDA_SHARED ts_cuda_adjoint_kind ts_cuda_adjoint_way(bool winners, int64_t batch, int64_t rows, int64_t others, int64_t sum)
 {
     if (sum >= 64 && others <= (int64_t)TS_CUDA_TREE * TS_CUDA_TREE * TS_CUDA_TREE) {
-        return TS_CUDA_ADJOINT_ROW;
+        return winners ? TS_CUDA_ADJOINT_SCATTER : TS_CUDA_ADJOINT_ROW;
     }
     /* Products of what is small only, so that nothing overflows. */
     return others >= 4096 && sum < 64 && batch < 65536 && rows < 65536 && batch * rows * sum < 65536 ? TS_CUDA_ADJOINT_LONG
                                                                                                      : TS_CUDA_ADJOINT_EACH;
 }
-/* Dynamic shared bytes of an adjoint: tables of 512 offsets, cotangents, values and winners and, where a block takes a row,
- * the sums of its 2048 results; or 8 x 512 block sums. */
-TS_CUDA_SHARED uint32_t ts_cuda_adjoint_shared(int64_t batch, int64_t rows, int64_t others, int64_t sum)
+/* Levels of the tree of sums that `others` positions need, and the places of the sum for which a block keeps them. */
+TS_CUDA_SHARED int32_t ts_cuda_adjoint_levels(int64_t others)
 {
-    return ts_cuda_adjoint_way(batch, rows, others, sum) == TS_CUDA_ADJOINT_EACH ? TS_CUDA_TREE * 32u : TS_CUDA_TREE * 64u;
+    return others <= TS_CUDA_TREE ? 1 : others <= (int64_t)TS_CUDA_TREE * TS_CUDA_TREE ? 2 : 3;
+}
+TS_CUDA_SHARED int32_t ts_cuda_adjoint_run(int64_t others)
+{
+    const int32_t levels = ts_cuda_adjoint_levels(others);
+    return levels == 1 ? 256 : levels == 2 ? 128 : 64;
+}
+/* Dynamic shared bytes of an adjoint: tables of 512 offsets, cotangents, values and winners, or 8 x 512 block sums. To
+ * scatter: 16 KiB of sums, 4 KiB of offsets by place, 6.5 KiB of staged winners, cotangents and offsets, 8 places of rows. */
+TS_CUDA_SHARED uint32_t ts_cuda_adjoint_shared(bool winners, int64_t batch, int64_t rows, int64_t others, int64_t sum)
+{
+    switch (ts_cuda_adjoint_way(winners, batch, rows, others, sum)) {
+    case TS_CUDA_ADJOINT_LONG: return TS_CUDA_TREE * 64u;
+    case TS_CUDA_ADJOINT_SCATTER: return 16384 + 4096 + 6656 + 512;
+    default: return TS_CUDA_TREE * 32u;
+    }
 }
 /* tile_count of an adjoint. */
-TS_CUDA_SHARED int64_t ts_cuda_adjoint_tiles(int64_t batch, int64_t rows, int64_t others, int64_t sum)
+TS_CUDA_SHARED int64_t ts_cuda_adjoint_tiles(bool winners, int64_t batch, int64_t rows, int64_t others, int64_t sum)
 {
-    const int64_t run = (int64_t)256 * TS_CUDA_ADJOINT_SHARE;
-    switch (ts_cuda_adjoint_way(batch, rows, others, sum)) {
+    const int64_t run = (int64_t)256 * TS_CUDA_ADJOINT_SHARE, places = ts_cuda_adjoint_run(others);
+    switch (ts_cuda_adjoint_way(winners, batch, rows, others, sum)) {
     case TS_CUDA_ADJOINT_ROW: return batch * rows * ((sum + run - 1) / run);
     case TS_CUDA_ADJOINT_LONG: return batch * rows * ((sum + TS_CUDA_ADJOINT_SHARE - 1) / TS_CUDA_ADJOINT_SHARE);
+    case TS_CUDA_ADJOINT_SCATTER:
+        return (batch * rows + TS_CUDA_ADJOINT_ROWS - 1) / TS_CUDA_ADJOINT_ROWS * ((sum + places - 1) / places);
     default: return (batch * rows * sum + 255) / 256;
     }
 }

@@ -215,29 +215,8 @@ template <typename P> TS_DEVICE void ts_adjoint_each(const ts_cuda_adjoint &p)
     }
 }
 
-/* Add the cotangents of up to 512 staged positions to the sums of their winners, in ascending order: by one warp, 32 at a
- * time, those with the same winner one after another. Random winners rarely meet, so that this takes a few turns; the
- * other way, every thread looking at every position for its own results, took ten times as long. */
-template <typename P, typename Share>
-TS_DEVICE void ts_adjoint_scatter(const int32_t *won, typename P::gradient *sums, int32_t count, Share share)
-{
-    typedef typename P::gradient G;
-    const int32_t lane = ts_thread();
-    for (int32_t first = 0; first < count; first += 32) {
-        const int32_t i = first + lane, winner = i < count ? won[i] : -1;
-        const G given = winner >= 0 ? share(i, winner) : ts_gradient_zero<G>();
-        const uint32_t alike = ts_match_any((uint32_t)winner);
-        const int32_t before = ts_count_lanes(alike & ((1u << lane) - 1u));
-        for (int32_t turn = 0; ts_ballot(winner >= 0 && before >= turn) != 0; turn++) {
-            if (winner >= 0 && before == turn) {
-                ts_gradient_add(sums[winner], given);
-            }
-            ts_sync_warp();
-        }
-    }
-}
-
-/* A block per row and run of sum positions: 512 winners and cotangents at a time are staged for all threads. */
+/* A block per row and run of sum positions: 512 values and cotangents at a time are staged for all threads.
+ * By weights only. */
 template <typename P> TS_DEVICE void ts_adjoint_row(const ts_cuda_adjoint &p)
 {
     typedef typename P::gradient G;
@@ -249,33 +228,22 @@ template <typename P> TS_DEVICE void ts_adjoint_row(const ts_cuda_adjoint &p)
     int64_t *other_at = reinterpret_cast<int64_t *>(ts_shared());
     G *g = reinterpret_cast<G *>(other_at + TS_TREE);
     value *c = reinterpret_cast<value *>(g + TS_TREE);
-    int32_t *won = reinterpret_cast<int32_t *>(c + TS_TREE); /* winner within the run; -1: outside */
-    G *sums = reinterpret_cast<G *>(ts_shared() + TS_TREE * 32); /* selective: of the results of the run */
     const int32_t thread = ts_thread();
     for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
         const int64_t row = item / runs, start = (item - row * runs) * run;
-        const int64_t left = m.sums - start;
-        const int32_t shares = left < run ? (int32_t)((left + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS) : TS_ADJOINT_SHARE;
         const ts_cuda_offsets base = ts_adjoint_row_offsets(m, row);
         ts_tree<G, 2> tree[TS_ADJOINT_SHARE];
         G sum[TS_ADJOINT_SHARE];
         int64_t other_sum[TS_ADJOINT_SHARE];
         value mine[TS_ADJOINT_SHARE];
-#pragma unroll
         for (int k = 0; k < TS_ADJOINT_SHARE; k++) {
+            int64_t place = start + k * TS_CUDA_THREADS + thread;
+            ts_cuda_offsets at = ts_offsets_of(m.sum, m.sum_count, m.wide, place < m.sums ? place : 0);
+            ts_join(at, base);
+            mine[k] = P::load(o.mine[p.side == 0 ? at.a : at.b]);
+            other_sum[k] = p.side == 0 ? at.b : at.a;
             sum[k] = ts_gradient_zero<G>();
             ts_tree<G, 2>::start(tree[k]);
-            mine[k] = P::zero();
-            other_sum[k] = 0;
-            if (P::selective && k < shares) {
-                sums[k * TS_CUDA_THREADS + thread] = sum[k];
-            } else if (!P::selective) {
-                int64_t place = start + k * TS_CUDA_THREADS + thread;
-                ts_cuda_offsets at = ts_offsets_of(m.sum, m.sum_count, m.wide, place < m.sums ? place : 0);
-                ts_join(at, base);
-                mine[k] = P::load(o.mine[p.side == 0 ? at.a : at.b]);
-                other_sum[k] = p.side == 0 ? at.b : at.a;
-            }
         }
         for (int64_t first = 0; first < m.others; first += TS_TREE) {
             const int32_t count = (int32_t)(m.others - first < TS_TREE ? m.others - first : TS_TREE);
@@ -284,55 +252,25 @@ template <typename P> TS_DEVICE void ts_adjoint_row(const ts_cuda_adjoint &p)
                 ts_cuda_offsets offsets = ts_offsets_of(m.other, m.other_count, m.wide, first + i);
                 other_at[i] = p.side == 0 ? offsets.b : offsets.a;
                 g[i] = o.g[base.g + offsets.g];
-                if (P::selective) {
-                    int64_t winner = ts_get_winner(o.w, base.w + offsets.w, p.winner_bytes) - start;
-                    won[i] = winner >= 0 && winner < run ? (int32_t)winner : -1;
-                } else {
-                    c[i] = P::load(o.c[base.c + offsets.c]);
-                }
+                c[i] = P::load(o.c[base.c + offsets.c]);
             }
             ts_sync();
-            if constexpr (P::selective) {
-                if (thread < 32) {
-                    ts_adjoint_scatter<P>(won, sums, count, [&](int32_t i, int32_t winner) {
-                        if (!o.needs_other) {
-                            return g[i];
-                        }
-                        ts_cuda_offsets at = ts_offsets_of(m.sum, m.sum_count, m.wide, start + winner);
-                        ts_join(at, base);
-                        const value here = P::load(o.mine[p.side == 0 ? at.a : at.b]);
-                        const value there = P::load(o.other[(p.side == 0 ? at.b : at.a) + other_at[i]]);
-                        return ts_share_of<P>(g[i], here, there, P::zero(), p.tie_here);
-                    });
-                }
-                ts_sync();
-#pragma unroll
-                for (int k = 0; k < TS_ADJOINT_SHARE; k++) {
-                    if (k < shares) {
-                        sum[k] = sums[k * TS_CUDA_THREADS + thread];
-                        sums[k * TS_CUDA_THREADS + thread] = ts_gradient_zero<G>();
-                    }
-                }
-            } else {
 #pragma unroll 4
-                for (int32_t i = 0; i < count; i++) {
-                    for (int k = 0; k < TS_ADJOINT_SHARE; k++) {
-                        if (start + k * TS_CUDA_THREADS + thread < m.sums) {
-                            value other = P::load(o.other[other_sum[k] + other_at[i]]);
-                            ts_gradient_add(sum[k], ts_share_of<P>(g[i], mine[k], other, c[i], p.tie_here));
-                        }
+            for (int32_t i = 0; i < count; i++) {
+                for (int k = 0; k < TS_ADJOINT_SHARE; k++) {
+                    if (start + k * TS_CUDA_THREADS + thread < m.sums) {
+                        value other = P::load(o.other[other_sum[k] + other_at[i]]);
+                        ts_gradient_add(sum[k], ts_share_of<P>(g[i], mine[k], other, c[i], p.tie_here));
                     }
                 }
             }
             if (count == TS_TREE) {
-#pragma unroll
                 for (int k = 0; k < TS_ADJOINT_SHARE; k++) {
                     ts_tree<G, 2>::close(tree[k], sum[k], first / TS_TREE);
                     sum[k] = ts_gradient_zero<G>();
                 }
             }
         }
-#pragma unroll
         for (int k = 0; k < TS_ADJOINT_SHARE; k++) {
             int64_t place = start + k * TS_CUDA_THREADS + thread;
             if (place < m.sums) {
@@ -421,11 +359,137 @@ template <typename P> TS_DEVICE void ts_adjoint_long(const ts_cuda_adjoint &p)
     }
 }
 
+/* A warp per row, eight rows to a block, and a run of sum positions whose sums lie in shared memory: 64 winners and
+ * cotangents of each row are staged at a time, and lanes whose winners agree take turns, lowest position first. */
+template <typename P> TS_DEVICE void ts_adjoint_scatter(const ts_cuda_adjoint &p)
+{
+    typedef typename P::gradient G;
+    typedef typename P::value value;
+    constexpr int32_t per_block = TS_CUDA_ADJOINT_ROWS, chunk = 64;
+    const ts_adjoint_modes m = ts_adjoint_modes_of(p);
+    const ts_adjoint_operands<P> o = ts_adjoint_open<P>(p);
+    const bool accumulate = ts_switched_on(p.accumulate);
+    const int32_t levels = ts_cuda_adjoint_levels(m.others), run = ts_cuda_adjoint_run(m.others);
+    const int64_t rows = p.batch * m.rows, runs = (m.sums + run - 1) / run;
+    unsigned char *shared = ts_shared();
+    G *sums = reinterpret_cast<G *>(shared); /* [levels][rows of the block][run] */
+    int64_t *sum_mine = reinterpret_cast<int64_t *>(shared + 16384), *sum_other = sum_mine + 256;
+    int64_t *other_at = sum_other + 256; /* [chunk] */
+    G *g = reinterpret_cast<G *>(other_at + chunk); /* [rows of the block][chunk], as are the places that won; -1: elsewhere */
+    int32_t *won = reinterpret_cast<int32_t *>(shared + 16384 + 4096 + 512 + 4096);
+    ts_cuda_offsets *bases = reinterpret_cast<ts_cuda_offsets *>(shared + 16384 + 4096 + 6656);
+    const int32_t thread = ts_thread(), warp = thread / 32, lane = thread % 32, level_size = per_block * run;
+    G *mine_sums = sums + warp * run;
+    for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
+        const int64_t group = item / runs, start = (item - group * runs) * run, first_row = group * per_block;
+        const int32_t here = (int32_t)(rows - first_row < per_block ? rows - first_row : per_block);
+        const int32_t places = (int32_t)(m.sums - start < run ? m.sums - start : run);
+        ts_sync();
+        if (thread < per_block) {
+            bases[thread] = ts_adjoint_row_offsets(m, first_row + (thread < here ? thread : 0));
+        }
+        if (o.needs_other) {
+            for (int32_t k = thread; k < places; k += TS_CUDA_THREADS) {
+                const ts_cuda_offsets at = ts_offsets_of(m.sum, m.sum_count, m.wide, start + k);
+                sum_mine[k] = p.side == 0 ? at.a : at.b;
+                sum_other[k] = p.side == 0 ? at.b : at.a;
+            }
+        }
+        for (int32_t k = thread; k < levels * level_size; k += TS_CUDA_THREADS) {
+            sums[k] = ts_gradient_zero<G>();
+        }
+        ts_sync();
+        /* Neighbouring threads read what lies closer: the next row's winner, or the next position's. */
+        bool by_rows = false;
+        if (here > 1 && m.others > 1) {
+            const int64_t next_row = bases[1].w - bases[0].w, next = ts_offsets_of(m.other, m.other_count, m.wide, 1).w;
+            by_rows = (next_row < 0 ? -next_row : next_row) < (next < 0 ? -next : next);
+        }
+        for (int64_t first = 0; first < m.others; first += chunk) {
+            const int32_t count = (int32_t)(m.others - first < chunk ? m.others - first : chunk);
+            for (int32_t t = thread; t < per_block * chunk; t += TS_CUDA_THREADS) {
+                const int32_t row = by_rows ? t % per_block : t / chunk, at = by_rows ? t / per_block : t % chunk;
+                int32_t place = -1;
+                if (row < here && at < count) {
+                    const ts_cuda_offsets offsets = ts_offsets_of(m.other, m.other_count, m.wide, first + at);
+                    const int64_t winner = ts_get_winner(o.w, bases[row].w + offsets.w, p.winner_bytes) - start;
+                    if (winner >= 0 && winner < places) {
+                        place = (int32_t)winner;
+                        g[row * chunk + at] = o.g[bases[row].g + offsets.g];
+                    }
+                    if (o.needs_other && row == 0) {
+                        other_at[at] = p.side == 0 ? offsets.b : offsets.a;
+                    }
+                }
+                won[row * chunk + at] = place;
+            }
+            ts_sync();
+            for (int32_t half = 0; half < chunk; half += 32) {
+                const int32_t at = warp * chunk + half + lane, place = won[at];
+                if (ts_ballot(place >= 0) != 0) {
+                    const uint32_t equal = ts_match_any((uint32_t)place);
+                    const int32_t turn = place < 0 ? -1 : ts_count_lanes(equal & ((1u << lane) - 1u));
+                    G share = ts_gradient_zero<G>();
+                    if (place >= 0) {
+                        value mine = P::zero(), other = P::zero();
+                        if (o.needs_other) {
+                            const ts_cuda_offsets &base = bases[warp];
+                            mine = P::load(o.mine[(p.side == 0 ? base.a : base.b) + sum_mine[place]]);
+                            other = P::load(o.other[(p.side == 0 ? base.b : base.a) + sum_other[place] + other_at[half + lane]]);
+                        }
+                        share = ts_share_of<P>(g[at], mine, other, P::zero(), p.tie_here);
+                    }
+                    for (int32_t now = 0; ts_ballot(turn >= now) != 0; now++) {
+                        if (turn == now) {
+                            ts_gradient_add(mine_sums[place], share);
+                        }
+                        ts_sync_warp();
+                    }
+                }
+            }
+            if (levels > 1 && (first + chunk) % TS_TREE == 0 && count == chunk) {
+                const bool full = levels > 2 && (first + chunk) % ((int64_t)TS_TREE * TS_TREE) == 0;
+                for (int32_t k = lane; k < places; k += 32) {
+                    G *sum = mine_sums + k;
+                    ts_gradient_add(sum[level_size], sum[0]);
+                    sum[0] = ts_gradient_zero<G>();
+                    if (full) {
+                        ts_gradient_add(sum[2 * level_size], sum[level_size]);
+                        sum[level_size] = ts_gradient_zero<G>();
+                    }
+                }
+                ts_sync_warp();
+            }
+            ts_sync();
+        }
+        if (warp < here) {
+            for (int32_t k = lane; k < places; k += 32) {
+                G sum = mine_sums[k];
+                for (int32_t level = 1; level < levels; level++) {
+                    G total = mine_sums[level * level_size + k];
+                    ts_gradient_add(total, sum);
+                    sum = total;
+                }
+                ts_adjoint_put<P>(o, bases[warp].d + ts_offsets_of(m.sum, m.sum_count, m.wide, start + k).d, sum, accumulate);
+            }
+        }
+    }
+}
+
 template <typename P> TS_DEVICE void ts_adjoint(const ts_cuda_adjoint &p)
 {
-    switch (ts_cuda_adjoint_way(p.batch, p.side == 0 ? p.left : p.right, p.side == 0 ? p.right : p.left, p.sum)) {
+    switch (ts_cuda_adjoint_way(P::selective, p.batch, p.side == 0 ? p.left : p.right, p.side == 0 ? p.right : p.left, p.sum)) {
     case TS_CUDA_ADJOINT_EACH: ts_adjoint_each<P>(p); break;
-    case TS_CUDA_ADJOINT_ROW: ts_adjoint_row<P>(p); break;
+    case TS_CUDA_ADJOINT_SCATTER:
+        if constexpr (P::selective) {
+            ts_adjoint_scatter<P>(p);
+        }
+        break;
+    case TS_CUDA_ADJOINT_ROW:
+        if constexpr (!P::selective) {
+            ts_adjoint_row<P>(p);
+        }
+        break;
     default: ts_adjoint_long<P>(p); break;
     }
 }
