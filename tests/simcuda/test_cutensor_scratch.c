@@ -289,6 +289,13 @@ static void what_cannot_be_waited_for_is_leaked(void **state)
     product_free(&p);
 }
 
+/* A launch takes a hundred times as long under TSan, which is here for the threads. */
+#ifdef __SANITIZE_THREAD__
+enum { STRIDE = 9 };
+#else
+enum { STRIDE = 1 };
+#endif
+
 /* Growth, temporaries, an eviction, a clear: the first failure. */
 static tensum_status use(product p[3])
 {
@@ -325,7 +332,7 @@ static void each_call_may_fail_at_every_n(void **state)
         simcuda_fail(NULL, 0, 0);
         succeeds(use(p));
         calls = simcuda_calls(names[f]);
-        for (long n = 1; n <= calls; n++) {
+        for (long n = 1; n <= calls; n += STRIDE) {
             counts before, after;
             simcuda_counters seen[2];
             tensum_status status;
@@ -364,7 +371,7 @@ static void each_call_may_fail_at_every_n(void **state)
             total++;
         }
     }
-    assert_true(total > 50);
+    assert_true(total > (STRIDE == 1 ? 50 : 15));
     for (int i = 0; i < 3; i++) {
         product_free(&p[i]);
     }
