@@ -1,5 +1,5 @@
 /* From the steps of a plan to launches. */
-#include "backend/cuda/emit.h"
+#include "backend/cuda/chain.h"
 
 int64_t ts_cuda_port_operand(const ts_cuda_program *program, int32_t port)
 {
@@ -117,7 +117,9 @@ ts_cuda_pointer ts_cuda_value_pointer(const ts_cuda_emission *emission, int32_t 
     const ts_value *v = &program->plan->values[value];
 
     if (v->place == TS_PLACE_ARENA) {
-        int64_t offset = emission->keep ? v->keep_offset : v->value_offset;
+        int64_t offset = emission->keep                   ? v->keep_offset
+                         : program->value_offsets != NULL ? program->value_offsets[value]
+                                                          : v->value_offset;
         return ts_cuda_at(emission->memory + program->arena_offset + (uint64_t)offset);
     }
     if (v->place == TS_PLACE_OUTPUT && emission->signature->told_apart) {
@@ -163,6 +165,7 @@ static tensum_status emit_forward(const ts_cuda_emission *emission, const ts_ste
     ts_cuda_pointer w = ts_cuda_at(0);
     ts_cuda_switch accumulate = {0, 0};
     uint8_t winner_bytes = 0;
+    bool chained;
 
     if (ts_step_modes(step) > TS_CUDA_MOST_MODES) {
         TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: a step has %d labels; at most %d are supported",
@@ -173,6 +176,10 @@ static tensum_status emit_forward(const ts_cuda_emission *emission, const ts_ste
     }
     if (c->place == TS_PLACE_OUTPUT && signature->accumulates) {
         accumulate.slot = ts_cuda_slot(emission, program->port_count + TS_CUDA_SLOT_ACCUMULATE).slot;
+    }
+    TRY(ts_cuda_emit_chain(emission, (int32_t)(step - plan->steps), accumulate, &chained));
+    if (chained) {
+        return TENSUM_OK;
     }
     if (c->place == TS_PLACE_OUTPUT && signature->where[ts_cuda_port_winners(program)] != TS_CUDA_UNUSED) {
         winner_bytes = signature->winner_bytes;

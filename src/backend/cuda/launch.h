@@ -29,7 +29,7 @@ typedef struct ts_cuda_launch {
     uint8_t phase;     /* the list's at that time */
     bool barrier;      /* comes after all before it and before all after it */
     uint8_t read_count, write_count;
-    ts_cuda_range reads[5], writes[2];
+    ts_cuda_range reads[1 + TS_CUDA_CHAIN_STEPS], writes[TS_CUDA_CHAIN_STEPS]; /* a chain has the most */
     size_t parameters; /* byte offset in the list's parameters */
     int32_t call;      /* 1 + number of a call of cuTENSOR, in place of a launch; 0: none */
     bool fallback;     /* only where the call before it could not be made */

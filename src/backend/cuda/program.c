@@ -1,4 +1,4 @@
-#include "backend/cuda/program.h"
+#include "backend/cuda/chain.h"
 
 static size_t round_up(size_t bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -94,7 +94,8 @@ static int64_t output_elements(const tensum_plan *plan)
 static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t convert_bytes)
 {
     const tensum_plan *plan = made->plan;
-    size_t total = 0, arena_bytes = (size_t)plan->value_bytes, labels = (size_t)plan->network->label_count;
+    size_t total = 0, labels = (size_t)plan->network->label_count;
+    size_t arena_bytes = made->value_offsets != NULL ? made->value_bytes : (size_t)plan->value_bytes;
     bool traces = made->traces;
 
     if ((made->modes & TENSUM_GRADIENT) != 0) {
@@ -226,6 +227,7 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
     made->check = made->check_host && made->pair.has[TS_CUDA_KERNEL_CHECK];
     made->output_elements = output_elements(plan);
     TRY(ts_cutensor_compile(made));
+    TRY(ts_cuda_chains_find(made));
     TRY(measure(made));
     if (made->vendor != NULL && plan->memory_limit != 0 &&
         plan->memory_taken + made->workspace_bytes > plan->memory_limit) {
@@ -247,6 +249,7 @@ void ts_cuda_program_destroy(void *compiled)
     ts_cuda_program *program = compiled;
     if (program != NULL) {
         ts_cutensor_forget(program);
+        ts_cuda_chains_free(program);
         ts_free(program->port_modes);
         ts_free(program);
     }

@@ -38,6 +38,11 @@ typedef enum ts_cuda_phase {
     TS_CUDA_PHASE_DECODE         /* per group of positions */
 } ts_cuda_phase;
 
+/* Steps that are run in one pass, in order; see chain.h. */
+typedef struct ts_cuda_chain_group {
+    int32_t steps[TS_CUDA_CHAIN_STEPS], count;
+} ts_cuda_chain_group;
+
 typedef struct ts_cuda_program {
     ts_cuda_device *device;
     const tensum_plan *plan; /* the tensum_program holds the reference */
@@ -59,6 +64,12 @@ typedef struct ts_cuda_program {
      * then leave their results in a buffer of their own, which is absorbed into the output. */
     bool can_tell_apart;
     bool traces; /* gradients follow one assignment */
+    /* Chains; NULL: there are none. Where intermediates are not kept those inside a chain are nowhere (-1). */
+    ts_cuda_chain_group *chains;
+    int32_t chain_count;
+    int32_t *chain_of;      /* [step_count] -1: of none */
+    int64_t *value_offsets; /* [value_count] in place of the plan's */
+    size_t value_bytes;
     /* What lists need at most. */
     int64_t launch_capacity;
     size_t parameter_capacity, table_capacity;

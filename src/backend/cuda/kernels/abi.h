@@ -11,6 +11,7 @@
  *     ts_<semiring>_<dtype>_contract_<variant>_w    ts_cuda_contract         with winners; selective semirings
  *     ts_<semiring>_<dtype>_stream                  ts_cuda_stream           see stream_plan.h
  *     ts_common_stream_<bytes>                      ts_cuda_stream           pure data movement, 1 2 4 8 16 bytes
+ *     ts_<semiring>_<dtype>_chain                   ts_cuda_chain            steps of a huge tensor against tiny ones
  *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
  *     ts_<semiring>_<dtype>_reduce                  ts_cuda_reduce           one thread per result
  *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           one block per result
@@ -193,6 +194,59 @@ TS_CUDA_SHARED uint32_t ts_cuda_stream_shared(const ts_cuda_stream *p, uint32_t 
     return 64u * 32u + (uint32_t)p->terms * 16u + (uint32_t)p->rows * 8u + 16u +
            (uint32_t)(p->slots + p->rows * p->terms) * bytes;
 }
+
+/* A huge tensor against tiny ones, one after the other: c[0] = a (x) b[0], c[1] = c[0] (x) b[1], ... A tile has all
+ * positions of the labels that the tiny ones have and a run of the others: it is loaded once, taken through all steps in
+ * shared memory, and stored where a result is wanted. The host says in tables where everything lies (chain_plan.h):
+ * `table` is the device address of a ts_cuda_chain_table and what follows it; its first `copied` bytes go to shared
+ * memory. Other offsets are bytes of shared memory, but for those of the table, which are bytes from its start. */
+#define TS_CUDA_CHAIN_STEPS 6
+#define TS_CUDA_CHAIN_THREADS 512 /* at most */
+#define TS_CUDA_CHAIN_BASES 64    /* tiles whose places are known ahead, by halves */
+typedef struct ts_cuda_chain {
+    ts_cuda_pointer a, b[TS_CUDA_CHAIN_STEPS], c[TS_CUDA_CHAIN_STEPS]; /* c: slot and offset 0 where not stored */
+    ts_cuda_switch accumulate; /* into the last result */
+    uint64_t table;
+    int64_t tile_count, modulus;
+    uint32_t copied, bases, coefficients, in, work[2];
+    int32_t steps, pad;
+} ts_cuda_chain;
+/* What one thread adds for each entry of a list: the thread's own places, and how the list is walked: entries first,
+ * first + apart, ... of `count`. */
+typedef struct ts_cuda_chain_place { /* of elements to load or store */
+    int64_t global;
+    int32_t shared;
+    int16_t cut, first; /* position along the mode that is cut */
+} ts_cuda_chain_place;
+typedef struct ts_cuda_chain_unit { /* of a step */
+    int32_t in, out, coefficient, first;
+} ts_cuda_chain_unit;
+typedef struct ts_cuda_chain_list {
+    uint32_t own, all; /* per thread; the list, which is copied */
+    int32_t count, apart;
+    int32_t width, pad; /* elements per access: 1, or as many as 16 bytes have */
+} ts_cuda_chain_list;
+typedef struct ts_cuda_chain_step {
+    ts_cuda_chain_list units;
+    ts_cuda_chain_list store; /* count 0: the result is not wanted */
+    uint32_t term_places, column_places; /* int32, copied */
+    uint32_t sources;                    /* int64 per coefficient: where in b; INT64_MIN: nowhere */
+    int32_t terms, columns, padded;      /* padded: coefficients per term */
+    int32_t coefficients, first_coefficient;
+} ts_cuda_chain_step;
+typedef struct ts_cuda_chain_outer {
+    int64_t extent;
+    uint32_t magic, shift;
+    int32_t cut, pad; /* 1: these are the pieces of the mode that is cut */
+    int64_t a, c[TS_CUDA_CHAIN_STEPS];
+} ts_cuda_chain_outer;
+typedef struct ts_cuda_chain_table {
+    int32_t outer_count, wide;
+    uint32_t outer, pad;           /* ts_cuda_chain_outer [outer_count], copied */
+    int32_t cut_extent, cut_piece; /* of the mode that is cut; equal: none is */
+    ts_cuda_chain_list load;
+    ts_cuda_chain_step step[TS_CUDA_CHAIN_STEPS];
+} ts_cuda_chain_table;
 
 /* c[result] = finish((+) over splits, ascending, of partial[split * results + result]); modes: the results in
  * row-major order of their linear number (c and w strides). One thread per result. */

@@ -1,5 +1,6 @@
 /* All kernels of one semiring; see abi.h for the names and for the definitions it is compiled with. */
 #include "adjoint.h"
+#include "chain.h"
 #include "direct.h"
 #include "stream.h"
 #include "tile.h"
@@ -33,6 +34,7 @@
     TS_KERNEL(TS_NAME(d, contract_skinny), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, false>(p); }              \
     TS_KERNEL_BLOCKS(TS_NAME(d, stream), ts_cuda_stream, TS_CUDA_STREAM_THREADS, TS_CUDA_STREAM_BLOCKS) { ts_stream<ts_stream_sum<pair_##d>>(p); } \
     TS_KERNEL(TS_NAME(d, contract_row), ts_cuda_contract, 256) { ts_contract_row<pair_##d, false>(p); }                    \
+    TS_KERNEL_BLOCKS(TS_NAME(d, chain), ts_cuda_chain, TS_CUDA_CHAIN_THREADS, 2) { ts_chain<pair_##d>::run(p); }           \
     TS_KERNEL(TS_NAME(d, reduce), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d>(p); }                        \
     TS_KERNEL(TS_NAME(d, reduce_row), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_row<pair_##d>(p); }                     \
     TS_KERNEL(TS_NAME(d, combine), ts_cuda_combine, TS_CUDA_THREADS) { ts_combine<pair_##d, pair_##d::selective>(p); }

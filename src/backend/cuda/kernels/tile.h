@@ -9,6 +9,7 @@
 
 #include "locate.h"
 #include "pair.h"
+#include "vector.h"
 
 #ifndef TS_UNROLL
 #define TS_UNROLL 2 /* terms per turn of the innermost loop: it should fit into the instruction cache */
@@ -105,16 +106,6 @@ template <typename P> struct ts_pack_of {
 };
 
 /* ---- fragments ---- */
-template <typename T, int N> struct alignas(sizeof(T) * N) ts_vector {
-    T at[N];
-};
-template <typename T, int N> TS_DEVICE void ts_read_vector(const T *from, T *to)
-{
-    ts_vector<T, N> vector = *reinterpret_cast<const ts_vector<T, N> *>(from);
-    for (int i = 0; i < N; i++) {
-        to[i] = vector.at[i];
-    }
-}
 constexpr int ts_least(int x, int y) { return x < y ? x : y; }
 
 /* May 16 bytes of consecutive rows (or columns) be read at once? `own` is the class whose last mode would be walked. */

@@ -1,0 +1,323 @@
+/* A large tensor against small ones, one after the other: the CUDA backend runs several such steps in one pass. Networks
+ * of every kind of such a chain, on the simulated device and on the oracle. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <simcuda/simcuda.h>
+#include <tensum/tensum.h>
+
+enum { MOST_STEPS = 9, MOST_RANK = 40 };
+
+static void succeeds(tensum_status status)
+{
+    if (status != TENSUM_OK) {
+        fail_msg("%s: %s", tensum_status_name(status), tensum_last_error());
+    }
+}
+
+static uint64_t state;
+static uint32_t draw(uint32_t below)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 33) % below;
+}
+
+typedef struct network {
+    int64_t count; /* operands: the large one, then the small ones in the order of the steps */
+    int32_t ranks[MOST_STEPS + 1], output_rank;
+    int64_t labels[MOST_STEPS + 1][MOST_RANK], extents[MOST_STEPS + 1][MOST_RANK];
+    int64_t output[MOST_RANK], output_extents[MOST_RANK];
+    void *data[MOST_STEPS + 1];
+    tensum_tensor inputs[MOST_STEPS + 1];
+    int64_t output_elements;
+    tensum_plan *plan;
+} network;
+
+static void shuffle(int64_t *labels, int32_t count)
+{
+    for (int32_t i = count - 1; i > 0; i--) {
+        int32_t j = (int32_t)draw((uint32_t)i + 1);
+        int64_t x = labels[i];
+        labels[i] = labels[j];
+        labels[j] = x;
+    }
+}
+
+/* One element: small integers, so that sums of any dtype are exact, and zeros of the semiring. */
+static void put_element(void *to, tensum_dtype dtype)
+{
+    int32_t x = (int32_t)draw(7) - 2;
+    float f = (float)x;
+    double d = x;
+    int16_t h = (int16_t)x;
+    uint16_t half[] = {0xc000, 0xbc00, 0x0000, 0x3c00, 0x4000, 0x4200, 0x4400};
+    uint8_t b = x > 2;
+    float c[2] = {f, (float)draw(3)};
+    switch (dtype) {
+    case TENSUM_F32: memcpy(to, &f, 4); break;
+    case TENSUM_F64: memcpy(to, &d, 8); break;
+    case TENSUM_I16: memcpy(to, &h, 2); break;
+    case TENSUM_I32: memcpy(to, &x, 4); break;
+    case TENSUM_F16: memcpy(to, &half[x + 2], 2); break;
+    case TENSUM_C64: memcpy(to, c, 8); break;
+    default: memcpy(to, &b, 1); break;
+    }
+}
+
+static void make(network *n, tensum_semiring semiring, tensum_dtype dtype, uint64_t memory_limit)
+{
+    tensum_network_spec spec = TENSUM_NETWORK_SPEC_INIT;
+    tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
+    tensum_network *made = NULL;
+    tensum_tree *tree = NULL;
+    const int64_t *label_lists[MOST_STEPS + 1], *extent_lists[MOST_STEPS + 1];
+    int64_t offsets[MOST_STEPS + 1], children[2 * MOST_STEPS], extent_of[256], live[MOST_RANK], next = 0, size = 1;
+    int32_t live_count = 0;
+    const int64_t steps = 1 + draw(MOST_STEPS - 1);
+    const uint32_t kind = draw(4);
+
+    memset(n, 0, sizeof *n);
+    n->count = steps + 1;
+    while (size < 2500) {
+        extent_of[next] = kind == 0 ? 2 : kind == 1 && live_count == 0 ? 2 + draw(120) : 2 + draw(4);
+        size *= extent_of[next];
+        live[live_count++] = next++;
+    }
+    shuffle(live, live_count);
+    n->ranks[0] = live_count;
+    memcpy(n->labels[0], live, (size_t)live_count * sizeof *live);
+    for (int64_t s = 1; s <= steps; s++) {
+        int32_t rank = 0;
+        /* Some labels are summed, some stay, some are new; at most a few each. */
+        shuffle(live, live_count);
+        for (uint32_t k = draw(4); k > 0 && live_count > 3 && extent_of[live[live_count - 1]] <= 5; k--) {
+            n->labels[s][rank++] = live[--live_count];
+            size /= extent_of[live[live_count]];
+        }
+        for (uint32_t k = 0; k < draw(3) && (int32_t)k < live_count && extent_of[live[k]] <= 5; k++) {
+            n->labels[s][rank++] = live[k];
+        }
+        for (uint32_t k = draw(4); (k > 0 || rank == 0 || size < 2048) && size < 20000; k--) {
+            extent_of[next] = 2 + draw(kind == 0 ? 1 : 3);
+            size *= extent_of[next];
+            live[live_count++] = next;
+            n->labels[s][rank++] = next++;
+            k = k == 0 ? 1 : k;
+        }
+        if (rank == 0) {
+            n->labels[s][rank++] = live[0];
+        }
+        shuffle(n->labels[s], rank);
+        n->ranks[s] = rank;
+        offsets[s - 1] = 2 * (s - 1);
+        children[2 * (s - 1)] = s == 1 ? 0 : steps + s - 1;
+        children[2 * (s - 1) + 1] = s;
+        if (draw(2) != 0) {
+            int64_t x = children[2 * (s - 1)];
+            children[2 * (s - 1)] = children[2 * (s - 1) + 1];
+            children[2 * (s - 1) + 1] = x;
+        }
+    }
+    offsets[steps] = 2 * steps;
+    if (draw(3) != 0) {
+        shuffle(live, live_count);
+    }
+    n->output_rank = live_count;
+    n->output_elements = 1;
+    for (int32_t i = 0; i < live_count; i++) {
+        n->output[i] = live[i];
+        n->output_extents[i] = extent_of[live[i]];
+        n->output_elements *= extent_of[live[i]];
+    }
+    for (int64_t o = 0; o <= steps; o++) {
+        int64_t elements = 1;
+        for (int32_t i = 0; i < n->ranks[o]; i++) {
+            n->extents[o][i] = extent_of[n->labels[o][i]];
+            elements *= n->extents[o][i];
+        }
+        n->data[o] = malloc((size_t)elements * 8);
+        for (int64_t i = 0; i < elements; i++) {
+            put_element((char *)n->data[o] + (size_t)i * tensum_dtype_bytes(dtype), dtype);
+        }
+        n->inputs[o] = (tensum_tensor){n->data[o], dtype, n->ranks[o], n->extents[o], NULL, {TENSUM_CPU, 0}};
+        label_lists[o] = n->labels[o];
+        extent_lists[o] = n->extents[o];
+    }
+    spec.operand_count = n->count;
+    spec.ranks = n->ranks;
+    spec.labels = label_lists;
+    spec.extents = extent_lists;
+    spec.output_rank = n->output_rank;
+    spec.output_labels = n->output;
+    succeeds(tensum_network_create(&spec, &made));
+    succeeds(tensum_tree_from_ssa(n->count, steps, offsets, children, &tree));
+    options.semiring = semiring;
+    options.dtype = dtype;
+    options.memory_limit = memory_limit;
+    succeeds(tensum_plan_create(made, tree, &options, &n->plan));
+    tensum_tree_release(tree);
+    tensum_network_release(made);
+}
+
+static void destroy(network *n)
+{
+    tensum_plan_release(n->plan);
+    for (int64_t o = 0; o < n->count; o++) {
+        free(n->data[o]);
+    }
+}
+
+/* The value, into memory that starts as `fill`; twice, as graphs are made for what repeats. Returns launches of a run. */
+static uint64_t run(const network *n, unsigned modes, tensum_device device, tensum_dtype dtype, int accumulate, void *result)
+{
+    tensum_program_options options = TENSUM_PROGRAM_OPTIONS_INIT;
+    tensum_run_arguments arguments = TENSUM_RUN_ARGUMENTS_INIT;
+    tensum_program *program = NULL;
+    tensum_workspace *workspace = NULL;
+    simcuda_counters seen;
+    tensum_tensor output = {result, dtype, n->output_rank, n->output_extents, NULL, {TENSUM_CPU, 0}};
+
+    options.modes = modes;
+    options.device = device;
+    options.check = 0;
+    succeeds(tensum_program_create(n->plan, NULL, &options, &program));
+    succeeds(tensum_workspace_create(program, NULL, &workspace));
+    arguments.inputs = n->inputs;
+    arguments.output = &output;
+    arguments.accumulate = accumulate;
+    simcuda_reset_counters();
+    succeeds(tensum_run(program, workspace, &arguments));
+    simcuda_count(&seen);
+    tensum_workspace_release(workspace);
+    tensum_program_release(program);
+    return seen.launches;
+}
+
+static void compare(const network *n, tensum_dtype dtype, unsigned modes, int accumulate, uint64_t seed)
+{
+    const size_t bytes = (size_t)n->output_elements * tensum_dtype_bytes(dtype);
+    unsigned char *expected = calloc(bytes, 1), *result = calloc(bytes, 1);
+
+    run(n, TENSUM_VALUE, (tensum_device){TENSUM_REFERENCE, 0}, dtype, accumulate, expected);
+    memset(result, accumulate ? 0 : 0xa5, bytes);
+    run(n, modes, (tensum_device){TENSUM_CUDA, 0}, dtype, accumulate, result);
+    const char *fault = simcuda_fault();
+    if (fault != NULL) {
+        fail_msg("simulator: %s (seed %llu)", fault, (unsigned long long)seed);
+    }
+    if (memcmp(expected, result, bytes) != 0) {
+        size_t at = 0;
+        while (expected[at] == result[at]) {
+            at++;
+        }
+        fail_msg("%s, seed %llu: element %zu of %lld differs", tensum_dtype_name(dtype), (unsigned long long)seed,
+                 at / tensum_dtype_bytes(dtype), (long long)n->output_elements);
+    }
+    free(expected);
+    free(result);
+}
+
+static void chains_of_every_kind(void **unused)
+{
+    static const struct {
+        tensum_semiring semiring;
+        tensum_dtype dtype;
+    } pairs[] = {{TENSUM_MAX_PLUS, TENSUM_F32}, {TENSUM_SUM_PRODUCT, TENSUM_F32}, {TENSUM_MAX_PLUS, TENSUM_I16},
+                 {TENSUM_OR_AND, TENSUM_BOOL},  {TENSUM_MAX_PLUS, TENSUM_F64},    {TENSUM_MIN_PLUS, TENSUM_I32},
+                 {TENSUM_MAX_PLUS, TENSUM_F16}, {TENSUM_SUM_PRODUCT, TENSUM_C64}};
+    const char *given = getenv("CHAIN_SEED");
+    const uint64_t first = given != NULL ? strtoull(given, NULL, 10) : 1, past = given != NULL ? first + 1 : 97;
+
+    (void)unused;
+    for (uint64_t seed = first; seed < past; seed++) {
+        const size_t which = seed % (sizeof pairs / sizeof pairs[0]);
+        network n;
+        state = seed * 77777u;
+        make(&n, pairs[which].semiring, pairs[which].dtype, 0);
+        compare(&n, pairs[which].dtype, TENSUM_VALUE, 0, seed);
+        if (seed % 3 == 0) {
+            compare(&n, pairs[which].dtype, TENSUM_VALUE, 1, seed);
+        }
+        if (seed % 4 == 0 && pairs[which].semiring == TENSUM_MAX_PLUS) {
+            compare(&n, pairs[which].dtype, TENSUM_VALUE | TENSUM_DECODE, 0, seed);
+        }
+        destroy(&n);
+    }
+}
+
+/* Ten labels of extent 2, each replaced by a new one, take a few launches and not ten. */
+static void a_chain_is_one_launch(void **unused)
+{
+    enum { RANK = 12, STEPS = 6 };
+    network n = {.count = STEPS + 1};
+    tensum_network_spec spec = TENSUM_NETWORK_SPEC_INIT;
+    tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
+    tensum_network *made = NULL;
+    tensum_tree *tree = NULL;
+    const int64_t *label_lists[STEPS + 1], *extent_lists[STEPS + 1];
+    int64_t offsets[STEPS + 1], children[2 * STEPS];
+    float *result = calloc((size_t)1 << RANK, sizeof *result);
+
+    (void)unused;
+    for (int64_t o = 0; o <= STEPS; o++) {
+        n.ranks[o] = o == 0 ? RANK : 2;
+        n.data[o] = malloc(((size_t)1 << n.ranks[o]) * sizeof(float));
+        for (int64_t i = 0; i < (int64_t)1 << n.ranks[o]; i++) {
+            ((float *)n.data[o])[i] = (float)(i % 7);
+        }
+        for (int32_t i = 0; i < n.ranks[o]; i++) {
+            n.labels[o][i] = o == 0 ? i : i == 0 ? o - 1 : 100 + o - 1;
+            n.extents[o][i] = 2;
+        }
+        n.inputs[o] = (tensum_tensor){n.data[o], TENSUM_F32, n.ranks[o], n.extents[o], NULL, {TENSUM_CPU, 0}};
+        label_lists[o] = n.labels[o];
+        extent_lists[o] = n.extents[o];
+        if (o > 0) {
+            offsets[o - 1] = 2 * (o - 1);
+            children[2 * (o - 1)] = o == 1 ? 0 : STEPS + o - 1;
+            children[2 * (o - 1) + 1] = o;
+        }
+    }
+    offsets[STEPS] = 2 * STEPS;
+    n.output_rank = RANK;
+    n.output_elements = 1 << RANK;
+    for (int32_t i = 0; i < RANK; i++) {
+        n.output[i] = i < STEPS ? 100 + i : i;
+        n.output_extents[i] = 2;
+    }
+    spec.operand_count = n.count;
+    spec.ranks = n.ranks;
+    spec.labels = label_lists;
+    spec.extents = extent_lists;
+    spec.output_rank = n.output_rank;
+    spec.output_labels = n.output;
+    succeeds(tensum_network_create(&spec, &made));
+    succeeds(tensum_tree_from_ssa(n.count, STEPS, offsets, children, &tree));
+    options.semiring = TENSUM_MAX_PLUS;
+    options.dtype = TENSUM_F32;
+    succeeds(tensum_plan_create(made, tree, &options, &n.plan));
+    tensum_tree_release(tree);
+    tensum_network_release(made);
+    assert_true(run(&n, TENSUM_VALUE, (tensum_device){TENSUM_CUDA, 0}, TENSUM_F32, 0, result) <= 3); /* with the pointers' */
+    compare(&n, TENSUM_F32, TENSUM_VALUE, 0, 0);
+    free(result);
+    destroy(&n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chains_of_every_kind),
+        cmocka_unit_test(a_chain_is_one_launch),
+    };
+    setenv("TENSUM_CUDA_LIBRARY", SIMCUDA_LIBRARY, 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
