@@ -48,7 +48,7 @@ static void a_long_chain_makes_one_upload_and_one_download(void **state)
     succeeds(tensum_run(program, workspace, &run));
     read_counts(&seen);
     assert_true(result == chain_best(&c, NULL));
-    assert_int_equal(seen.uploads, 1);
+    assert_int_equal(seen.uploads, 2); /* the operands; once, tables of steps that share a launch */
     assert_int_equal(seen.downloads, 1);
 
     /* A second run allocates nothing and loads nothing; its one wait is for the result. */
@@ -93,13 +93,13 @@ static void device_tensors_are_used_in_place(void **state)
         reset_counts();
         succeeds(tensum_run(program, workspace, &run));
         read_counts(&seen);
-        assert_int_equal(seen.uploads, 0);
+        assert_int_equal(seen.uploads, k == 0); /* tables, no operands */
         assert_int_equal(seen.downloads, 0);
         assert_int_equal(seen.synchronisations, 0);
         assert_int_equal(seen.allocations, 0);
         assert_int_equal(seen.module_loads, 0);
         if (k == 0) {
-            assert_true(seen.launches > 38);
+            assert_in_range(seen.launches, 2, 5); /* small steps share one */
             assert_int_equal(seen.graph_launches, 0);
         } else { /* what repeats is one graph; no pointer has changed */
             assert_int_equal(seen.launches, 0);
@@ -287,6 +287,7 @@ static void a_stream_can_be_captured(void **state)
     capture_free(exec);
 
     succeeds(tensum_workspace_create(program, &options, &workspace));
+    succeeds(tensum_run(program, workspace, &run)); /* tables of steps that share a launch are uploaded once */
     capture_begin(stream);
     succeeds(tensum_run(program, workspace, &run));
     exec = capture_end(stream);

@@ -1,16 +1,14 @@
-/* Which steps are chained, and where intermediates lie then. */
+/* Which steps are chained. */
 #include "backend/cuda/chain.h"
 
-#include "plan/arena.h"
-
-/* ---- which steps ---- */
+#include "backend/cuda/fuse.h"
 
 /* Do steps list[0 .. count) fit a tile, and their tables shared memory, whatever the strides? */
 static bool fits(const ts_cuda_program *program, const int32_t *list, int32_t count)
 {
     const tensum_plan *plan = program->plan;
     const int64_t most = ts_chain_tile_elements(plan) / ts_chain_run_elements(plan);
-    int64_t largest = ts_chain_run_elements(plan), coefficients = 0, places = 0, bytes;
+    int64_t largest = TS_CHAIN_MOST_PIECE, coefficients = 0, places = 0, bytes;
     ts_label_set set = {.count = 0};
 
     for (int32_t i = 0; i < count; i++) {
@@ -64,18 +62,12 @@ static bool suits(const ts_cuda_program *program, int32_t number)
     return fits(program, &number, 1);
 }
 
-/* A value that a later slice reads again stays where it is. */
-static bool persists(const tensum_plan *plan, const ts_value *value)
-{
-    return plan->slice_total > 1 && !value->varies && value->consumer >= 0 && !plan->steps[value->consumer].invariant;
-}
-
 /* The step that takes the result of `number` further in the same pass, or -1. */
 static int32_t next_of(const ts_cuda_program *program, const uint8_t *suitable, int32_t number)
 {
     const tensum_plan *plan = program->plan;
     const ts_value *c = &plan->values[plan->steps[number].c];
-    if (c->place != TS_PLACE_ARENA || c->consumer < 0 || !suitable[c->consumer] || persists(plan, c) ||
+    if (c->place != TS_PLACE_ARENA || c->consumer < 0 || !suitable[c->consumer] || ts_cuda_persists(plan, c) ||
         plan->steps[c->consumer].invariant != plan->steps[number].invariant ||
         ts_chain_big_of(plan, &plan->steps[c->consumer]) != plan->steps[number].c) {
         return -1;
@@ -128,69 +120,6 @@ done:
     return status;
 }
 
-/* ---- where intermediates lie ---- */
-
-static tensum_status take(ts_cuda_program *program, ts_arena *arena, int32_t value)
-{
-    const tensum_plan *plan = program->plan;
-    return ts_arena_take(arena, plan->values[value].elements * (int64_t)tensum_dtype_bytes(plan->algebra.dtype),
-                         &program->value_offsets[value]);
-}
-static void give(ts_cuda_program *program, ts_arena *arena, int32_t value)
-{
-    const ts_value *v = value >= 0 ? &program->plan->values[value] : NULL;
-    if (v != NULL && v->place == TS_PLACE_ARENA && !persists(program->plan, v) && program->value_offsets[value] >= 0) {
-        ts_arena_give(arena, program->value_offsets[value]);
-    }
-}
-
-/* As the plan does it, but the operands of a chain live until its last step, and what is between its steps is nowhere. */
-static tensum_status place_values(ts_cuda_program *program)
-{
-    tensum_status status = TENSUM_OK;
-    const tensum_plan *plan = program->plan;
-    ts_arena arena = {0};
-
-    TRY(ts_allocate((size_t)plan->value_count, sizeof *program->value_offsets, "the chains of a program",
-                    &program->value_offsets));
-    for (int32_t v = 0; v < plan->value_count; v++) {
-        program->value_offsets[v] = -1;
-        if (plan->values[v].place == TS_PLACE_ARENA && persists(plan, &plan->values[v])) {
-            TRY(take(program, &arena, v));
-        }
-    }
-    for (int32_t s = 0; s < plan->step_count; s++) {
-        const ts_cuda_chain_group *group = program->chain_of[s] >= 0 ? &program->chains[program->chain_of[s]] : NULL;
-        const ts_value *c = &plan->values[plan->steps[s].c];
-        if (group != NULL && group->steps[group->count - 1] != s) {
-            continue;
-        }
-        if (c->place == TS_PLACE_ARENA && !persists(plan, c)) {
-            TRY(take(program, &arena, plan->steps[s].c));
-        }
-        for (int32_t k = 0; k < (group != NULL ? group->count : 1); k++) {
-            const ts_step *step = &plan->steps[group != NULL ? group->steps[k] : s];
-            give(program, &arena, step->a);
-            give(program, &arena, step->b);
-        }
-    }
-    program->value_bytes = (size_t)arena.bytes;
-done:
-    ts_arena_free(&arena);
-    return status;
-}
-
-void ts_cuda_chains_free(ts_cuda_program *program)
-{
-    ts_free(program->chains);
-    ts_free(program->chain_of);
-    ts_free(program->value_offsets);
-    program->chains = NULL;
-    program->chain_of = NULL;
-    program->value_offsets = NULL;
-    program->chain_count = 0;
-}
-
 tensum_status ts_cuda_chains_find(ts_cuda_program *program)
 {
     tensum_status status = TENSUM_OK;
@@ -206,7 +135,7 @@ tensum_status ts_cuda_chains_find(ts_cuda_program *program)
     TRY(ts_allocate_zero(count, 1, "the chains of a program", &suitable));
     TRY(ts_allocate_zero(count, 1, "the chains of a program", &follows));
     for (int32_t s = 0; s < plan->step_count; s++) {
-        suitable[s] = suits(program, s);
+        suitable[s] = (program->tree_of == NULL || program->tree_of[s] < 0) && suits(program, s);
         any = any || suitable[s];
     }
     if (!any) {
@@ -232,17 +161,7 @@ tensum_status ts_cuda_chains_find(ts_cuda_program *program)
         }
         TRY(cut_path(program, path, length));
     }
-    if ((program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) == 0) {
-        TRY(place_values(program));
-        /* The plan has promised how much memory a run takes; small operands that live longer do not matter. */
-        if (plan->memory_limit != 0 && program->value_bytes > plan->value_bytes) {
-            ts_cuda_chains_free(program);
-        }
-    }
 done:
-    if (status != TENSUM_OK) {
-        ts_cuda_chains_free(program);
-    }
     ts_free(suitable);
     ts_free(follows);
     ts_free(path);

@@ -4,10 +4,8 @@
 
 #include "backend/cuda/emit.h"
 
-/* Decide which steps go together; fills in program->chains, chain_of and, where intermediates vanish, value_offsets and
- * value_bytes. Kernels are loaded. */
+/* Decide which steps go together; fills in program->chains and chain_of. Trees are known, kernels are loaded. */
 tensum_status ts_cuda_chains_find(ts_cuda_program *program);
-void ts_cuda_chains_free(ts_cuda_program *program);
 
 /* A step that belongs to a chain: *done says that it needs no launch of its own, be it that the chain's last step is
  * still to come or that the chain has been added. A list that measures gets both. (chain_table.c) */
@@ -19,7 +17,8 @@ enum {
     TS_CHAIN_MOST_EXTENT = 16,    /* of a label that a tiny operand has */
     TS_CHAIN_MOST_LIVE = 48,      /* labels of a tile, at any time: extents of 2 or more, so tables are short */
     TS_CHAIN_TILE_BYTES = 32768,  /* of the largest tensor of a tile: three of them, on two blocks, fit a multiprocessor */
-    TS_CHAIN_RUN_BYTES = 64,      /* that are read in a row */
+    TS_CHAIN_RUN_BYTES = 64,      /* that are read in a row, at least */
+    TS_CHAIN_MOST_PIECE = 32,     /* positions of one label of the run: see `divide` */
     TS_CHAIN_MOST_TINY = 4096,    /* elements of a tiny operand */
     TS_CHAIN_MOST_LIST = 1024     /* entries of a list that all threads walk */
 };

@@ -6,7 +6,7 @@
 /* A label of the tile. */
 typedef struct tile_label {
     int32_t label;
-    int64_t extent;              /* in the tile */
+    int64_t extent, whole;       /* in the tile; of the label, where it is of the run */
     bool run, cut;               /* not of a tiny operand; in pieces */
     int32_t place[TS_CUDA_CHAIN_STEPS + 1]; /* step in shared memory, of the operand and of every result; 0: not there */
     int64_t a, c[TS_CUDA_CHAIN_STEPS];
@@ -163,7 +163,7 @@ static void choose_run(maker *m, int32_t big, int64_t most)
     const int64_t wanted = ts_chain_run_elements(plan);
     const int32_t last = step_of(m, m->group->count - 1)->c;
     list_mode modes[TS_CUDA_MOST_MODES];
-    bool cut = false;
+    tile_label *cut = NULL;
 
     m->run = 1;
     for (int pass = 0; pass < 2; pass++) {
@@ -197,21 +197,40 @@ static void choose_run(maker *m, int32_t big, int64_t most)
             }
         }
         for (int32_t i = 0; i < count && length < wanted && m->count < 2 * TS_CHAIN_MOST_LIVE; i++) {
-            int64_t piece = (wanted + length - 1) / length;
+            int64_t piece = ts_min64((wanted + length - 1) / length, modes[i].extent);
             tile_label *label = &m->labels[m->count];
-            piece = piece < modes[i].extent ? piece : modes[i].extent;
-            if (m->run * piece > most) {
-                piece = most / m->run;
-            }
-            if (piece <= 1 || (piece < modes[i].extent && cut)) {
+            piece = ts_min64(piece, most / m->run);
+            if (piece <= 1 || (piece < modes[i].extent && cut != NULL)) {
                 break;
             }
-            *label = (tile_label){.label = modes[i].x, .extent = piece, .run = true, .cut = piece < modes[i].extent};
-            cut = cut || label->cut;
+            *label = (tile_label){.label = modes[i].x, .extent = piece, .whole = modes[i].extent, .run = true,
+                                  .cut = piece < modes[i].extent};
             m->run *= piece;
             length *= piece;
             m->count++;
             if (label->cut) {
+                cut = label;
+                break;
+            }
+        }
+    }
+    /* What a tile costs is shared by its elements, so it is made as large as can be. */
+    if (cut != NULL) {
+        int64_t others = m->run / cut->extent;
+        cut->extent = ts_min64(ts_min64(TS_CHAIN_MOST_PIECE, cut->whole), ts_max64(cut->extent, most / others));
+        cut->cut = cut->extent < cut->whole;
+        m->run = others * cut->extent;
+    } else {
+        int32_t count = untouched(m, big, big, modes);
+        for (int32_t i = 0; i < count && m->run < 8 * wanted && m->count < 2 * TS_CHAIN_MOST_LIVE; i++) {
+            int64_t piece = ts_min64(ts_min64(TS_CHAIN_MOST_PIECE, modes[i].extent), most / m->run);
+            if (piece <= 1) {
+                break;
+            }
+            m->labels[m->count++] = (tile_label){.label = modes[i].x, .extent = piece, .whole = modes[i].extent,
+                                                 .run = true, .cut = piece < modes[i].extent};
+            m->run *= piece;
+            if (piece < modes[i].extent) {
                 break;
             }
         }
@@ -500,7 +519,7 @@ static bool make(maker *m, ts_cuda_chain *p, uint32_t *shared_bytes)
     for (int32_t i = 0; i < set.count; i++) {
         m->labels[m->count++] = (tile_label){.label = set.labels[i], .extent = ts_plan_extent(plan, set.labels[i])};
     }
-    choose_run(m, big, ts_chain_tile_elements(plan) / most);
+    choose_run(m, big, ts_chain_tile_elements(plan) / most / least_pitch * least_pitch);
     m->pitch = (m->run + least_pitch - 1) / least_pitch * least_pitch;
     for (int32_t i = 0; i < m->count; i++) {
         m->labels[i].a = stride_in(m, big, m->labels[i].label);
@@ -518,7 +537,7 @@ static bool make(maker *m, ts_cuda_chain *p, uint32_t *shared_bytes)
         sizes[k + 1] = lay_out(m, k + 1, step_of(m, k)->c);
         most = ts_max64(most, sizes[k + 1]);
     }
-    m->threads = most >= 2048 ? TS_CUDA_CHAIN_THREADS : TS_CUDA_CHAIN_THREADS / 2;
+    m->threads = most > 4096 ? TS_CUDA_CHAIN_THREADS : TS_CUDA_CHAIN_THREADS / 2;
     load_count = memory_modes(m, -1, load, &t->load.width);
     for (int32_t k = 0; k < steps; k++) {
         const ts_step *step = step_of(m, k);

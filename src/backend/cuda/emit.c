@@ -1,5 +1,6 @@
 /* From the steps of a plan to launches. */
 #include "backend/cuda/chain.h"
+#include "backend/cuda/tree.h"
 
 int64_t ts_cuda_port_operand(const ts_cuda_program *program, int32_t port)
 {
@@ -165,7 +166,7 @@ static tensum_status emit_forward(const ts_cuda_emission *emission, const ts_ste
     ts_cuda_pointer w = ts_cuda_at(0);
     ts_cuda_switch accumulate = {0, 0};
     uint8_t winner_bytes = 0;
-    bool chained;
+    bool shared;
 
     if (ts_step_modes(step) > TS_CUDA_MOST_MODES) {
         TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuda: a step has %d labels; at most %d are supported",
@@ -177,8 +178,11 @@ static tensum_status emit_forward(const ts_cuda_emission *emission, const ts_ste
     if (c->place == TS_PLACE_OUTPUT && signature->accumulates) {
         accumulate.slot = ts_cuda_slot(emission, program->port_count + TS_CUDA_SLOT_ACCUMULATE).slot;
     }
-    TRY(ts_cuda_emit_chain(emission, (int32_t)(step - plan->steps), accumulate, &chained));
-    if (chained) {
+    TRY(ts_cuda_emit_tree(emission, (int32_t)(step - plan->steps), &shared));
+    if (!shared) {
+        TRY(ts_cuda_emit_chain(emission, (int32_t)(step - plan->steps), accumulate, &shared));
+    }
+    if (shared) {
         return TENSUM_OK;
     }
     if (c->place == TS_PLACE_OUTPUT && signature->where[ts_cuda_port_winners(program)] != TS_CUDA_UNUSED) {
@@ -360,6 +364,10 @@ tensum_status ts_cuda_emit(const ts_cuda_program *program, const ts_cuda_signatu
     list->phase = TS_CUDA_PHASE_FILL;
     if (fills && !program->saved) {
         TRY(emit_fills(&emission));
+    }
+    for (int invariant = 1; invariant >= 0 && !program->saved; invariant--) {
+        list->phase = invariant ? TS_CUDA_PHASE_ONCE : TS_CUDA_PHASE_SLICE;
+        TRY(ts_cuda_emit_pure_trees(&emission, invariant != 0));
     }
     for (int32_t s = 0; s < plan->step_count && !program->saved; s++) {
         const ts_step *step = &plan->steps[s];

@@ -4,7 +4,7 @@
 #include "backend/cuda/program.h"
 
 /* Beyond this the table of what comes after what gets too large; below, a graph gains nothing. */
-enum { MOST_NODES = 4096, LEAST_NODES = 4 };
+enum { MOST_NODES = 4096, LEAST_NODES = 2 };
 
 static bool overlap(const ts_cuda_range *x, const ts_cuda_range *y) { return x->from < y->past && y->from < x->past; }
 

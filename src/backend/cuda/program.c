@@ -1,4 +1,4 @@
-#include "backend/cuda/chain.h"
+#include "backend/cuda/fuse.h"
 
 static size_t round_up(size_t bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -226,8 +226,8 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
     made->check_host = program->check && !program->saved && has_domain(plan->algebra);
     made->check = made->check_host && made->pair.has[TS_CUDA_KERNEL_CHECK];
     made->output_elements = output_elements(plan);
+    TRY(ts_cuda_fuse(made));
     TRY(ts_cutensor_compile(made));
-    TRY(ts_cuda_chains_find(made));
     TRY(measure(made));
     if (made->vendor != NULL && plan->memory_limit != 0 &&
         plan->memory_taken + made->workspace_bytes > plan->memory_limit) {
@@ -249,7 +249,7 @@ void ts_cuda_program_destroy(void *compiled)
     ts_cuda_program *program = compiled;
     if (program != NULL) {
         ts_cutensor_forget(program);
-        ts_cuda_chains_free(program);
+        ts_cuda_fuse_free(program);
         ts_free(program->port_modes);
         ts_free(program);
     }

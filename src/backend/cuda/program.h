@@ -43,6 +43,13 @@ typedef struct ts_cuda_chain_group {
     int32_t steps[TS_CUDA_CHAIN_STEPS], count;
 } ts_cuda_chain_group;
 
+/* A subtree of small steps that one block runs; see tree.h. Its steps are tree_steps[first .. first + count), the root
+ * last. pure: all that it reads are inputs, so it can be run before anything else. */
+typedef struct ts_cuda_tree_group {
+    int32_t root, first, count;
+    bool pure;
+} ts_cuda_tree_group;
+
 typedef struct ts_cuda_program {
     ts_cuda_device *device;
     const tensum_plan *plan; /* the tensum_program holds the reference */
@@ -64,10 +71,14 @@ typedef struct ts_cuda_program {
      * then leave their results in a buffer of their own, which is absorbed into the output. */
     bool can_tell_apart;
     bool traces; /* gradients follow one assignment */
-    /* Chains; NULL: there are none. Where intermediates are not kept those inside a chain are nowhere (-1). */
+    /* Steps that share a launch; NULL: there are none. Where intermediates are not kept, those inside a chain or a tree
+     * are nowhere (-1). */
     ts_cuda_chain_group *chains;
     int32_t chain_count;
     int32_t *chain_of;      /* [step_count] -1: of none */
+    ts_cuda_tree_group *trees;
+    int32_t tree_count;
+    int32_t *tree_of, *tree_steps; /* [step_count]; as chain_of */
     int64_t *value_offsets; /* [value_count] in place of the plan's */
     size_t value_bytes;
     /* What lists need at most. */

@@ -12,6 +12,7 @@
  *     ts_<semiring>_<dtype>_stream                  ts_cuda_stream           see stream_plan.h
  *     ts_common_stream_<bytes>                      ts_cuda_stream           pure data movement, 1 2 4 8 16 bytes
  *     ts_<semiring>_<dtype>_chain                   ts_cuda_chain            steps of a huge tensor against tiny ones
+ *     ts_<semiring>_<dtype>_tree                    ts_cuda_tree             subtrees of small steps
  *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
  *     ts_<semiring>_<dtype>_reduce                  ts_cuda_reduce           one thread per result
  *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           one block per result
@@ -247,6 +248,39 @@ typedef struct ts_cuda_chain_table {
     ts_cuda_chain_list load;
     ts_cuda_chain_step step[TS_CUDA_CHAIN_STEPS];
 } ts_cuda_chain_table;
+
+/* Subtrees of small steps: item = one of them, whose operands and results all lie in shared memory. `table` is the device
+ * address of ts_cuda_tree_item [tile_count]; other offsets are bytes from there. `buffer`: bytes of shared memory for the
+ * tables of a step; there are two of them, and values come behind. */
+#define TS_CUDA_TREE_THREADS 128
+typedef struct ts_cuda_tree {
+    uint64_t table;
+    int64_t tile_count, modulus;
+    uint32_t buffer, pad;
+} ts_cuda_tree;
+typedef struct ts_cuda_tree_item {
+    uint32_t steps;  /* their tables, one behind the other */
+    uint32_t sizes;  /* uint32 [step_count] bytes of the tables, multiples of 16 */
+    uint32_t leaves; /* ts_cuda_tree_leaf [leaf_count]: elements of operands, the first values in shared memory */
+    int32_t step_count, leaf_count, pad;
+} ts_cuda_tree_item;
+typedef struct ts_cuda_tree_leaf {
+    ts_cuda_pointer from;
+    int64_t place; /* element */
+} ts_cuda_tree_leaf;
+/* Followed by ts_cuda_tree_result [results] and ts_cuda_tree_term [terms]. */
+typedef struct ts_cuda_tree_step {
+    ts_cuda_pointer c;     /* where the result is wanted in device memory, compact; slot and offset 0: nowhere */
+    int32_t a, b, result;  /* where they begin in shared memory; b is -1 for a reduce step */
+    int32_t results, terms;
+    int32_t moves;         /* a reduce step without a sum */
+} ts_cuda_tree_step;
+typedef struct ts_cuda_tree_result {
+    int32_t a, b;
+} ts_cuda_tree_result;
+typedef struct ts_cuda_tree_term {
+    int32_t a, b;
+} ts_cuda_tree_term;
 
 /* c[result] = finish((+) over splits, ascending, of partial[split * results + result]); modes: the results in
  * row-major order of their linear number (c and w strides). One thread per result. */

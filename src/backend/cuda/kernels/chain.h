@@ -53,16 +53,16 @@ template <typename P> struct ts_chain {
             *to = *from;
         }
     }
-    TS_DEVICE void load(const unsigned char *table, const unsigned char *shared, const ts_cuda_chain_list &list,
+    TS_DEVICE void load(const unsigned char *shared, const ts_cuda_chain_list &list, const ts_cuda_chain_place &own,
                         const storage *from, int32_t limit, bool aligned, storage *to)
     {
-        const ts_cuda_chain_place own = reinterpret_cast<const ts_cuda_chain_place *>(table + list.own)[ts_thread()];
+        const int32_t count = list.count, apart = list.apart;
         const ts_cuda_chain_place *all = reinterpret_cast<const ts_cuda_chain_place *>(shared + list.all);
         from += own.global;
         to += own.shared;
         if (list.width == 1) {
 #pragma unroll 4
-            for (int32_t i = own.first; i < list.count; i += list.apart) {
+            for (int32_t i = own.first; i < count; i += apart) {
                 const ts_cuda_chain_place place = all[i];
                 if (own.cut + place.cut < limit) {
                     copy_one(to + place.shared, from + place.global);
@@ -70,7 +70,7 @@ template <typename P> struct ts_chain {
             }
         } else if (aligned) {
 #pragma unroll 4
-            for (int32_t i = own.first; i < list.count; i += list.apart) {
+            for (int32_t i = own.first; i < count; i += apart) {
                 const ts_cuda_chain_place place = all[i];
                 if (own.cut + place.cut < limit) {
                     ts_copy_16(to + place.shared, from + place.global);
@@ -78,7 +78,7 @@ template <typename P> struct ts_chain {
             }
         } else {
 #pragma unroll 1
-            for (int32_t i = own.first; i < list.count; i += list.apart) {
+            for (int32_t i = own.first; i < count; i += apart) {
                 const ts_cuda_chain_place place = all[i];
                 for (int e = 0; e < W && own.cut + place.cut < limit; e++) {
                     copy_one(to + place.shared + e, from + place.global + e);
@@ -94,16 +94,16 @@ template <typename P> struct ts_chain {
         *to = Accumulate ? P::store(P::finish(P::add(P::load(*to), P::load(x), context.modulus))) : x;
     }
     template <bool Accumulate>
-    TS_DEVICE void store(const unsigned char *table, const unsigned char *shared, const ts_cuda_chain_list &list, storage *to,
+    TS_DEVICE void store(const unsigned char *shared, const ts_cuda_chain_list &list, const ts_cuda_chain_place &own, storage *to,
                          int32_t limit, bool aligned, const storage *from, const ts_context &context)
     {
-        const ts_cuda_chain_place own = reinterpret_cast<const ts_cuda_chain_place *>(table + list.own)[ts_thread()];
+        const int32_t count = list.count, apart = list.apart;
         const ts_cuda_chain_place *all = reinterpret_cast<const ts_cuda_chain_place *>(shared + list.all);
         to += own.global;
         from += own.shared;
         if (list.width == 1) {
 #pragma unroll 4
-            for (int32_t i = own.first; i < list.count; i += list.apart) {
+            for (int32_t i = own.first; i < count; i += apart) {
                 const ts_cuda_chain_place place = all[i];
                 if (own.cut + place.cut < limit) {
                     put<Accumulate>(to + place.global, from[place.shared], context);
@@ -111,7 +111,7 @@ template <typename P> struct ts_chain {
             }
         } else {
 #pragma unroll 2
-            for (int32_t i = own.first; i < list.count; i += list.apart) {
+            for (int32_t i = own.first; i < count; i += apart) {
                 const ts_cuda_chain_place place = all[i];
                 if (own.cut + place.cut < limit) {
                     if (!Accumulate && aligned) {
@@ -127,25 +127,29 @@ template <typename P> struct ts_chain {
         }
     }
 
-    /* One step of a tile. A unit is V results along the run for each column, all terms of them. */
-    template <int Columns>
-    TS_DEVICE void step(const unsigned char *table, const unsigned char *shared, const ts_cuda_chain_step &s,
+    /* One step of a tile. A unit is V results along the run for each of so many columns, all terms of them; terms are read
+     * several at a time, of which there is a multiple. Everything is copied to registers, for stores could change it. */
+    template <int Columns, int Terms>
+    TS_DEVICE void step(const unsigned char *shared, const ts_cuda_chain_step &s, const ts_cuda_chain_unit &own,
                         const value *coefficients, const storage *in, storage *out, const ts_context &context)
     {
-        const ts_cuda_chain_unit own = reinterpret_cast<const ts_cuda_chain_unit *>(table + s.units.own)[ts_thread()];
         const ts_cuda_chain_unit *all = reinterpret_cast<const ts_cuda_chain_unit *>(shared + s.units.all);
         const int32_t *terms = reinterpret_cast<const int32_t *>(shared + s.term_places);
-        const int32_t *columns = reinterpret_cast<const int32_t *>(shared + s.column_places);
+        const int32_t *places = reinterpret_cast<const int32_t *>(shared + s.column_places);
+        const int32_t count = s.units.count, apart = s.units.apart, columns = s.columns, padded = s.padded, term_count = s.terms;
+        const bool full = columns % Columns == 0;
+        int32_t at[Terms];
         in += own.in;
         out += own.out;
         coefficients += s.first_coefficient + own.coefficient;
+        ts_read_vector<int32_t, Terms>(terms, at);
 #pragma unroll 1
-        for (int32_t i = own.first; i < s.units.count; i += s.units.apart) {
+        for (int32_t i = own.first; i < count; i += apart) {
             const ts_cuda_chain_unit unit = all[i];
+            const storage *from = in + unit.in;
 #pragma unroll 1
-            for (int32_t column = 0; column < s.columns; column += Columns) {
+            for (int32_t column = 0; column < columns; column += Columns) {
                 const value *b = coefficients + unit.coefficient + column;
-                const storage *from = in + unit.in;
                 ts_running<P> sum[Columns][V];
 #pragma unroll
                 for (int n = 0; n < Columns; n++) {
@@ -154,34 +158,64 @@ template <typename P> struct ts_chain {
                         ts_running<P>::start(sum[n][v]);
                     }
                 }
-#pragma unroll 2
-                for (int32_t term = 0; term < s.terms; term++) {
-                    storage x[V];
-                    value y[Columns];
-                    ts_read_vector<storage, V>(from + terms[term], x);
-                    ts_read_vector<value, Columns>(b, y);
-                    b += s.padded;
+#pragma unroll 1
+                for (int32_t term = 0; term < term_count; term += Terms) {
+                    storage x[Terms][V];
+                    if (term_count > Terms) {
+                        ts_read_vector<int32_t, Terms>(terms + term, at);
+                    }
 #pragma unroll
-                    for (int n = 0; n < Columns; n++) {
+                    for (int k = 0; k < Terms; k++) {
+                        ts_read_vector<storage, V>(from + at[k], x[k]);
+                    }
 #pragma unroll
-                        for (int v = 0; v < V; v++) {
-                            ts_running<P>::pair(sum[n][v], P::load(x[v]), y[n], context);
+                    for (int k = 0; k < Terms; k++) {
+                        value y[Columns];
+                        ts_read_vector<value, Columns>(b, y);
+                        b += padded;
+#pragma unroll
+                        for (int n = 0; n < Columns; n++) {
+#pragma unroll
+                            for (int v = 0; v < V; v++) {
+                                ts_running<P>::pair(sum[n][v], P::load(x[k][v]), y[n], context);
+                            }
                         }
                     }
                 }
 #pragma unroll
                 for (int n = 0; n < Columns; n++) {
-                    if (column + n < s.columns) {
+                    if (full || column + n < columns) {
                         ts_vector<storage, V> result;
 #pragma unroll
                         for (int v = 0; v < V; v++) {
                             result.at[v] = P::store(P::finish(ts_running<P>::result(sum[n][v], context)));
                         }
-                        *reinterpret_cast<ts_vector<storage, V> *>(out + unit.out + columns[column + n]) = result;
+                        *reinterpret_cast<ts_vector<storage, V> *>(out + unit.out + places[column + n]) = result;
                     }
                 }
             }
         }
+    }
+    template <int Columns>
+    TS_DEVICE void step_of(const unsigned char *shared, const ts_cuda_chain_step &s, const ts_cuda_chain_unit &own,
+                           const value *coefficients, const storage *in, storage *out, const ts_context &context)
+    {
+        if (sizeof(value) <= 8 && s.terms % 4 == 0) {
+            step<Columns, 4>(shared, s, own, coefficients, in, out, context);
+        } else if (sizeof(value) <= 8 && s.terms % 2 == 0) {
+            step<Columns, 2>(shared, s, own, coefficients, in, out, context);
+        } else {
+            step<Columns, 1>(shared, s, own, coefficients, in, out, context);
+        }
+    }
+    /* A thread's own places: in device memory, so fetched before the barrier that they are needed behind. */
+    TS_DEVICE ts_cuda_chain_unit unit_of(const unsigned char *table, const ts_cuda_chain_list &list)
+    {
+        return reinterpret_cast<const ts_cuda_chain_unit *>(table + list.own)[ts_thread()];
+    }
+    TS_DEVICE ts_cuda_chain_place place_of(const unsigned char *table, const ts_cuda_chain_list &list)
+    {
+        return reinterpret_cast<const ts_cuda_chain_place *>(table + list.own)[ts_thread()];
     }
 
     TS_DEVICE void run(const ts_cuda_chain &p)
@@ -214,8 +248,10 @@ template <typename P> struct ts_chain {
             base_of(t, ts_block() + ts_thread() * ts_blocks(), bases + ts_thread() * PLACES);
         }
         ts_sync();
+        const ts_cuda_chain_place own_load = place_of(table, t.load);
+        ts_cuda_chain_unit own = unit_of(table, t.step[0].units);
         if (tiles > 0) {
-            load(table, shared, t.load, a + bases[0], (int32_t)bases[1], a_aligned, in);
+            load(shared, t.load, own_load, a + bases[0], (int32_t)bases[1], a_aligned, in);
         }
 #pragma unroll 1
         for (int64_t number = 0; number < tiles; number++) {
@@ -232,22 +268,24 @@ template <typename P> struct ts_chain {
                 storage *from = k == 0 ? in : reinterpret_cast<storage *>(shared + p.work[(k + 1) & 1]);
                 storage *to = reinterpret_cast<storage *>(shared + p.work[k & 1]);
                 if (s.padded == 2) {
-                    step<2>(table, shared, s, coefficients, from, to, context);
+                    step_of<2>(shared, s, own, coefficients, from, to, context);
                 } else {
-                    step<4>(table, shared, s, coefficients, from, to, context);
+                    step_of<4>(shared, s, own, coefficients, from, to, context);
                 }
+                const ts_cuda_chain_place own_store = s.store.count > 0 ? place_of(table, s.store) : own_load;
+                own = unit_of(table, t.step[k + 1 < p.steps ? k + 1 : 0].units);
                 ts_sync();
                 if (k == 0 && number + 1 < tiles) {
                     const int64_t *next = bases + ((number + 1) & (TS_CUDA_CHAIN_BASES - 1)) * PLACES;
-                    load(table, shared, t.load, a + next[0], (int32_t)next[1], a_aligned, in);
+                    load(shared, t.load, own_load, a + next[0], (int32_t)next[1], a_aligned, in);
                 }
                 if (s.store.count > 0) {
                     storage *c = reinterpret_cast<storage *>(ts_address(p.c[k]));
                     const bool aligned = ((uintptr_t)c & 15u) == 0;
                     if (accumulate && k + 1 == p.steps) {
-                        store<true>(table, shared, s.store, c + base[2 + k], (int32_t)base[1], aligned, to, context);
+                        store<true>(shared, s.store, own_store, c + base[2 + k], (int32_t)base[1], aligned, to, context);
                     } else {
-                        store<false>(table, shared, s.store, c + base[2 + k], (int32_t)base[1], aligned, to, context);
+                        store<false>(shared, s.store, own_store, c + base[2 + k], (int32_t)base[1], aligned, to, context);
                     }
                 }
             }

@@ -5,6 +5,7 @@
 #include "stream.h"
 #include "tile.h"
 #include "trace.h"
+#include "tree.h"
 
 #include "algebra/algebra.h"
 
@@ -34,6 +35,7 @@
     TS_KERNEL(TS_NAME(d, contract_skinny), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, false>(p); }              \
     TS_KERNEL_BLOCKS(TS_NAME(d, stream), ts_cuda_stream, TS_CUDA_STREAM_THREADS, TS_CUDA_STREAM_BLOCKS) { ts_stream<ts_stream_sum<pair_##d>>(p); } \
     TS_KERNEL(TS_NAME(d, contract_row), ts_cuda_contract, 256) { ts_contract_row<pair_##d, false>(p); }                    \
+    TS_KERNEL(TS_NAME(d, tree), ts_cuda_tree, TS_CUDA_TREE_THREADS) { ts_subtree<pair_##d>::run(p); }                         \
     TS_KERNEL_BLOCKS(TS_NAME(d, chain), ts_cuda_chain, TS_CUDA_CHAIN_THREADS, 2) { ts_chain<pair_##d>::run(p); }           \
     TS_KERNEL(TS_NAME(d, reduce), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d>(p); }                        \
     TS_KERNEL(TS_NAME(d, reduce_row), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_row<pair_##d>(p); }                     \

@@ -1,0 +1,17 @@
+/* Steps that share a launch, chains and trees, and where intermediates lie then. */
+#ifndef TS_CUDA_FUSE_H
+#define TS_CUDA_FUSE_H
+
+#include "backend/cuda/program.h"
+
+/* Find chains and trees, and place the values of a program that does not keep its intermediates. Kernels are loaded. */
+tensum_status ts_cuda_fuse(ts_cuda_program *program);
+void ts_cuda_fuse_free(ts_cuda_program *program);
+
+/* Will a later slice read this value again? Then it has its place for good. */
+static inline bool ts_cuda_persists(const tensum_plan *plan, const ts_value *value)
+{
+    return plan->slice_total > 1 && !value->varies && value->consumer >= 0 && !plan->steps[value->consumer].invariant;
+}
+
+#endif
