@@ -258,7 +258,7 @@ int main(int argc, char **argv)
             size_t size = 0;                                                                                              \
             MACHINE(cudaLibraryGetGlobal(&at, &size, machine_libraries[0], "ts_tune_shared_" #number));                   \
             machine_download(&shared, at, 4);                                                                             \
-            if (layout < 2 || number == 0 || number == 20)                                                 \
+            if (layout == 1 || number <= 3 || number == 20)                                                 \
                 time_product(x, "ts_tune_" #number, bm, bn, threads, (size_t)shared, track != 0, true);                   \
         }
         TUNE_LIST(X)
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
             size_t bytes = 0;                                                                                             \
             MACHINE(cudaLibraryGetGlobal(&at, &bytes, machine_libraries[0], "ts_tune_shared_" #number));                  \
             machine_download(&shared, at, 4);                                                                             \
-            if (size < 8192 || number == 0 || number == 20)                                \
+            if (size < 8192 || number <= 3 || number == 20)                                \
                 time_product(x, "ts_tune_" #number, bm, bn, threads, (size_t)shared, track != 0, size < 8192);            \
         }
         TUNE_LIST(X)

@@ -114,4 +114,17 @@ TS_DEVICE void ts_copy_16(void *shared, const void *global) { ts_sim_copy(shared
 TS_DEVICE void ts_copy_commit(void) { ts_sim_copy_commit(); }
 template <int N> TS_DEVICE void ts_copy_wait(void) { ts_sim_copy_wait(N); }
 
+/* Stages of a pipeline. Here a wait is a barrier of the block, which is more than the device does: it also holds back who
+ * would fill a stage again too early. */
+TS_DEVICE void ts_stages_init(uint64_t *, int, int, bool) {}
+TS_DEVICE void ts_stage_reuse(uint64_t *, uint32_t) {}
+TS_DEVICE void ts_stage_commit(uint64_t *) {}
+TS_DEVICE void ts_stage_stored(uint64_t *) {}
+template <int Ahead> TS_DEVICE void ts_stage_wait(uint64_t *, uint32_t)
+{
+    ts_sim_copy_wait(Ahead);
+    ts_sim_barrier();
+}
+TS_DEVICE void ts_stage_release(uint64_t *) { ts_sim_barrier_warp(); }
+
 #endif

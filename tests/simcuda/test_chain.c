@@ -253,22 +253,99 @@ static void chains_of_every_kind(void **unused)
     }
 }
 
-/* Ten labels of extent 2, each replaced by a new one, take a few launches and not ten. */
-static void a_chain_is_one_launch(void **unused)
+/* Two large operands that share nearly all of their labels. */
+static void make_two(network *n, tensum_semiring semiring, tensum_dtype dtype)
 {
-    enum { RANK = 12, STEPS = 6 };
-    network n = {.count = STEPS + 1};
     tensum_network_spec spec = TENSUM_NETWORK_SPEC_INIT;
     tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
     tensum_network *made = NULL;
     tensum_tree *tree = NULL;
-    const int64_t *label_lists[STEPS + 1], *extent_lists[STEPS + 1];
-    int64_t offsets[STEPS + 1], children[2 * STEPS];
-    float *result = calloc((size_t)1 << RANK, sizeof *result);
+    const int64_t *label_lists[2] = {n->labels[0], n->labels[1]}, *extent_lists[2] = {n->extents[0], n->extents[1]};
+    int64_t offsets[2] = {0, 2}, children[2] = {0, 1}, extent_of[32], next = 0, size = 1;
 
+    memset(n, 0, sizeof *n);
+    n->count = 2;
+    n->output_elements = 1;
+    while (size < 1500) { /* the sum */
+        extent_of[next] = draw(8) == 0 ? 40 + draw(60) : 2 + draw(5);
+        size *= extent_of[next];
+        n->labels[0][n->ranks[0]++] = n->labels[1][n->ranks[1]++] = next++;
+    }
+    for (int kind = 0; kind < 3; kind++) { /* of both and the result, of one and the result */
+        for (uint32_t k = draw(3); k > 0; k--) {
+            extent_of[next] = 1 + draw(4);
+            if (kind != 2) {
+                n->labels[0][n->ranks[0]++] = next;
+            }
+            if (kind != 1) {
+                n->labels[1][n->ranks[1]++] = next;
+            }
+            n->output[n->output_rank] = next;
+            n->output_extents[n->output_rank++] = extent_of[next];
+            n->output_elements *= extent_of[next++];
+        }
+    }
+    for (int o = 0; o < 2; o++) {
+        int64_t elements = 1;
+        if (draw(2) != 0) {
+            shuffle(n->labels[o], n->ranks[o]);
+        }
+        for (int32_t i = 0; i < n->ranks[o]; i++) {
+            n->extents[o][i] = extent_of[n->labels[o][i]];
+            elements *= n->extents[o][i];
+        }
+        n->data[o] = malloc((size_t)elements * 8);
+        for (int64_t i = 0; i < elements; i++) {
+            put_element((char *)n->data[o] + (size_t)i * tensum_dtype_bytes(dtype), dtype);
+        }
+        n->inputs[o] = (tensum_tensor){n->data[o], dtype, n->ranks[o], n->extents[o], NULL, {TENSUM_CPU, 0}};
+    }
+    spec.operand_count = n->count;
+    spec.ranks = n->ranks;
+    spec.labels = label_lists;
+    spec.extents = extent_lists;
+    spec.output_rank = n->output_rank;
+    spec.output_labels = n->output;
+    succeeds(tensum_network_create(&spec, &made));
+    succeeds(tensum_tree_from_ssa(2, 1, offsets, children, &tree));
+    options.semiring = semiring;
+    options.dtype = dtype;
+    succeeds(tensum_plan_create(made, tree, &options, &n->plan));
+    tensum_tree_release(tree);
+    tensum_network_release(made);
+}
+static void two_large_operands_have_few_results(void **unused)
+{
+    static const struct {
+        tensum_semiring semiring;
+        tensum_dtype dtype;
+    } pairs[] = {{TENSUM_MAX_PLUS, TENSUM_F32}, {TENSUM_SUM_PRODUCT, TENSUM_F32}, {TENSUM_SUM_PRODUCT, TENSUM_F64},
+                 {TENSUM_OR_AND, TENSUM_BOOL},  {TENSUM_SUM_PRODUCT, TENSUM_C64}, {TENSUM_MAX_PLUS, TENSUM_I16}};
     (void)unused;
-    for (int64_t o = 0; o <= STEPS; o++) {
-        n.ranks[o] = o == 0 ? RANK : 2;
+    for (uint64_t seed = 1; seed <= 48; seed++) {
+        const size_t which = seed % (sizeof pairs / sizeof pairs[0]);
+        network n;
+        state = seed * 77777u;
+        make_two(&n, pairs[which].semiring, pairs[which].dtype);
+        compare(&n, pairs[which].dtype, TENSUM_VALUE, seed % 3 == 0, seed);
+        destroy(&n);
+    }
+}
+
+/* So many labels of extent 2, the first ones replaced by new ones, one step each: a few launches for all of them. */
+static void replace_labels(int32_t rank, int64_t steps)
+{
+    network n = {.count = steps + 1};
+    tensum_network_spec spec = TENSUM_NETWORK_SPEC_INIT;
+    tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
+    tensum_network *made = NULL;
+    tensum_tree *tree = NULL;
+    const int64_t *label_lists[MOST_STEPS + 1], *extent_lists[MOST_STEPS + 1];
+    int64_t offsets[MOST_STEPS + 1], children[2 * MOST_STEPS];
+    float *result = calloc((size_t)1 << rank, sizeof *result);
+
+    for (int64_t o = 0; o <= steps; o++) {
+        n.ranks[o] = o == 0 ? rank : 2;
         n.data[o] = malloc(((size_t)1 << n.ranks[o]) * sizeof(float));
         for (int64_t i = 0; i < (int64_t)1 << n.ranks[o]; i++) {
             ((float *)n.data[o])[i] = (float)(i % 7);
@@ -282,15 +359,15 @@ static void a_chain_is_one_launch(void **unused)
         extent_lists[o] = n.extents[o];
         if (o > 0) {
             offsets[o - 1] = 2 * (o - 1);
-            children[2 * (o - 1)] = o == 1 ? 0 : STEPS + o - 1;
+            children[2 * (o - 1)] = o == 1 ? 0 : steps + o - 1;
             children[2 * (o - 1) + 1] = o;
         }
     }
-    offsets[STEPS] = 2 * STEPS;
-    n.output_rank = RANK;
-    n.output_elements = 1 << RANK;
-    for (int32_t i = 0; i < RANK; i++) {
-        n.output[i] = i < STEPS ? 100 + i : i;
+    offsets[steps] = 2 * steps;
+    n.output_rank = rank;
+    n.output_elements = 1 << rank;
+    for (int32_t i = 0; i < rank; i++) {
+        n.output[i] = i < steps ? 100 + i : i;
         n.output_extents[i] = 2;
     }
     spec.operand_count = n.count;
@@ -300,7 +377,7 @@ static void a_chain_is_one_launch(void **unused)
     spec.output_rank = n.output_rank;
     spec.output_labels = n.output;
     succeeds(tensum_network_create(&spec, &made));
-    succeeds(tensum_tree_from_ssa(n.count, STEPS, offsets, children, &tree));
+    succeeds(tensum_tree_from_ssa(n.count, steps, offsets, children, &tree));
     options.semiring = TENSUM_MAX_PLUS;
     options.dtype = TENSUM_F32;
     succeeds(tensum_plan_create(made, tree, &options, &n.plan));
@@ -311,12 +388,24 @@ static void a_chain_is_one_launch(void **unused)
     free(result);
     destroy(&n);
 }
+static void a_chain_is_one_launch(void **unused)
+{
+    (void)unused;
+    replace_labels(12, 6);
+}
+static void a_block_takes_many_tiles(void **unused)
+{
+    (void)unused;
+    replace_labels(19, 1);
+}
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_of_every_kind),
+        cmocka_unit_test(two_large_operands_have_few_results),
         cmocka_unit_test(a_chain_is_one_launch),
+        cmocka_unit_test(a_block_takes_many_tiles),
     };
     setenv("TENSUM_CUDA_LIBRARY", SIMCUDA_LIBRARY, 0);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static bool fits(const ts_cuda_program *program, const int32_t *list, int32_t co
     return bytes <= (int64_t)program->device->shared_limit;
 }
 
-static bool suits(const ts_cuda_program *program, int32_t number)
+bool ts_cuda_chain_suits(const ts_cuda_program *program, int32_t number)
 {
     const tensum_plan *plan = program->plan;
     const ts_step *step = &plan->steps[number];
@@ -135,7 +135,7 @@ tensum_status ts_cuda_chains_find(ts_cuda_program *program)
     TRY(ts_allocate_zero(count, 1, "the chains of a program", &suitable));
     TRY(ts_allocate_zero(count, 1, "the chains of a program", &follows));
     for (int32_t s = 0; s < plan->step_count; s++) {
-        suitable[s] = (program->tree_of == NULL || program->tree_of[s] < 0) && suits(program, s);
+        suitable[s] = (program->tree_of == NULL || program->tree_of[s] < 0) && ts_cuda_chain_suits(program, s);
         any = any || suitable[s];
     }
     if (!any) {
@@ -166,4 +166,64 @@ done:
     ts_free(follows);
     ts_free(path);
     return status;
+}
+
+/* ---- one contraction ---- */
+
+/* A plan of one step over labels that are the modes' numbers, so that all of the above applies. */
+tensum_status ts_cuda_add_chained_contract(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
+                                           ts_cuda_pointer a, ts_cuda_pointer b, ts_cuda_pointer c,
+                                           ts_cuda_switch accumulate, bool *added)
+{
+    const int32_t counts[4] = {spec->batch_count, spec->left_count, spec->right_count, spec->sum_count};
+    const bool has[3][4] = {{true, true, false, true}, {true, false, true, true}, {true, true, true, false}};
+    const ts_cuda_pointer pointers[3] = {a, b, c};
+    int64_t extents[TS_CUDA_MOST_MODES], all_strides[3 * TS_CUDA_MOST_MODES], first[3];
+    int32_t labels[3][TS_CUDA_MOST_MODES], numbers[TS_CUDA_MOST_MODES];
+    ts_value values[3] = {{0}};
+    ts_step step = {.kind = TS_STEP_CONTRACT, .a = 0, .b = 1, .c = 2, .winner_offset = -1};
+    tensum_network network = {0};
+    tensum_plan plan = {.network = &network, .algebra = spec->algebra, .value_count = 3, .step_count = 1,
+                        .values = values, .steps = &step, .slice_total = 1};
+    ts_cuda_program program = {.plan = &plan, .device = list->device, .pair = *kernels};
+    ts_strides strides = {first, all_strides};
+    ts_cuda_emission emission = {.program = &program, .list = list, .strides = &strides};
+    const ts_cuda_chain_group group = {{0}, 1};
+
+    *added = false;
+    if (!kernels->has[TS_CUDA_KERNEL_CHAIN] || spec->winner_bytes != 0 || spec->conjugate_a || spec->conjugate_b) {
+        return TENSUM_OK;
+    }
+    for (int32_t v = 0; v < 3; v++) {
+        int32_t at = 0, rank = 0;
+        first[v] = v * TS_CUDA_MOST_MODES;
+        values[v] = (ts_value){.place = TS_PLACE_ARENA, .labels = labels[v], .elements = 1, .producer = -1, .consumer = -1};
+        for (int class = 0; class < 4; class++) {
+            for (int32_t i = 0; i < counts[class]; i++, at++) {
+                const ts_mode *mode = &spec->modes[at];
+                extents[at] = mode->extent;
+                numbers[at] = at;
+                if (has[v][class]) {
+                    all_strides[first[v] + rank] = v == 0 ? mode->a : v == 1 ? mode->b : mode->c;
+                    labels[v][rank++] = at;
+                    values[v].elements *= mode->extent;
+                }
+            }
+        }
+        values[v].rank = rank;
+    }
+    network.label_extents = extents;
+    step.batch = numbers;
+    step.left = step.batch + counts[0];
+    step.right = step.left + counts[1];
+    step.sum = step.right + counts[2];
+    step.batch_count = counts[0];
+    step.left_count = counts[1];
+    step.right_count = counts[2];
+    step.sum_count = counts[3];
+    step.batch_size = spec->batch;
+    step.left_size = spec->left;
+    step.right_size = spec->right;
+    step.sum_size = spec->sum;
+    return ts_cuda_chain_suits(&program, 0) ? ts_cuda_add_chain(&emission, &group, pointers, accumulate, added) : TENSUM_OK;
 }

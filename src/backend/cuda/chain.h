@@ -11,7 +11,18 @@ tensum_status ts_cuda_chains_find(ts_cuda_program *program);
  * still to come or that the chain has been added. A list that measures gets both. (chain_table.c) */
 tensum_status ts_cuda_emit_chain(const ts_cuda_emission *emission, int32_t step, ts_cuda_switch accumulate, bool *done);
 
-/* ---- between the two files ---- */
+/* One contraction alone, where it suits. */
+tensum_status ts_cuda_add_chained_contract(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
+                                           ts_cuda_pointer a, ts_cuda_pointer b, ts_cuda_pointer c,
+                                           ts_cuda_switch accumulate, bool *added);
+
+/* ---- between the files ---- */
+
+/* Can a step be part of a chain? */
+bool ts_cuda_chain_suits(const ts_cuda_program *program, int32_t step);
+/* Add the launch of a chain, unless it cannot be. given: pointers of all values, or NULL. */
+tensum_status ts_cuda_add_chain(const ts_cuda_emission *emission, const ts_cuda_chain_group *group,
+                                const ts_cuda_pointer *given, ts_cuda_switch accumulate, bool *added);
 
 enum {
     TS_CHAIN_MOST_EXTENT = 16,    /* of a label that a tiny operand has */

@@ -607,8 +607,13 @@ static size_t table_bytes(const ts_cuda_emission *emission, const ts_cuda_chain_
     return bytes;
 }
 
-static tensum_status add(const ts_cuda_emission *emission, const ts_cuda_chain_group *group, ts_cuda_switch accumulate,
-                         bool *added)
+static ts_cuda_pointer pointer_of(const ts_cuda_emission *emission, const ts_cuda_pointer *given, int32_t value)
+{
+    return given != NULL ? given[value] : ts_cuda_value_pointer(emission, value);
+}
+
+tensum_status ts_cuda_add_chain(const ts_cuda_emission *emission, const ts_cuda_chain_group *group,
+                                const ts_cuda_pointer *given, ts_cuda_switch accumulate, bool *added)
 {
     tensum_status status = TENSUM_OK;
     const ts_cuda_program *program = emission->program;
@@ -630,14 +635,14 @@ static tensum_status add(const ts_cuda_emission *emission, const ts_cuda_chain_g
     if (!list->measure && !make(m, &p, &shared_bytes)) {
         goto done;
     }
-    p.a = ts_cuda_value_pointer(emission, ts_chain_big_of(plan, &plan->steps[group->steps[0]]));
+    p.a = pointer_of(emission, given, ts_chain_big_of(plan, &plan->steps[group->steps[0]]));
     p.table = address;
     p.modulus = plan->algebra.modulus;
     p.accumulate = accumulate;
     for (int32_t k = 0; k < group->count; k++) {
-        p.b[k] = ts_cuda_value_pointer(emission, ts_chain_tiny_of(plan, &plan->steps[group->steps[k]]));
+        p.b[k] = pointer_of(emission, given, ts_chain_tiny_of(plan, &plan->steps[group->steps[k]]));
         if (emission->keep || k + 1 == group->count) {
-            p.c[k] = ts_cuda_value_pointer(emission, plan->steps[group->steps[k]].c);
+            p.c[k] = pointer_of(emission, given, plan->steps[group->steps[k]].c);
         }
     }
     /* As many blocks as run at a time: each goes on to the next tile. */
@@ -682,7 +687,7 @@ tensum_status ts_cuda_emit_chain(const ts_cuda_emission *emission, int32_t step,
         *done = !emission->list->measure;
         return TENSUM_OK;
     }
-    TRY(add(emission, group, accumulate, done));
+    TRY(ts_cuda_add_chain(emission, group, NULL, accumulate, done));
     if (!*done && group->count > 1) {
         TRY(ts_fail(TENSUM_STATUS_INTERNAL, "cuda: a chain of %d steps has no tables", (int)group->count));
     }

@@ -58,8 +58,8 @@ static const candidate candidates[] = {
 #define CANDIDATE(id, left, right, threads, blocks, rate, rate_w, overhead_w)                                          \
     {TS_CUDA_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id##_W, left, right, threads, blocks, \
      rate, rate_w, overhead_w}
-    CANDIDATE(LARGE, 128, 128, 256, 2, 11.7e12, 0.0, 0.0),
-    CANDIDATE(DEEP, 128, 64, 256, 2, 0.0, 6.2e12, 1.6e-4),
+    CANDIDATE(LARGE, 128, 128, 256, 2, 13.2e12, 0.0, 0.0),
+    CANDIDATE(DEEP, 128, 64, 256, 2, 0.0, 7.0e12, 1.6e-4),
     CANDIDATE(SMALL, 32, 64, 128, 4, 9.0e12, 2.4e12, 0.0),
     CANDIDATE(GENERIC, 16, 16, 256, 2, 1.2e12, 0.8e12, 0.0),
     CANDIDATE(SKINNY, 1, 128, 128, 8, 1.0e12, 0.7e12, 0.0),
@@ -76,8 +76,8 @@ static double guess(const candidate *which, int64_t batch, int64_t left, int64_t
     double slots = (double)units * which->blocks, rounds, share;
 
     *splits = 1;
-    if (tiles * 2.0 <= slots && sum >= 512) {
-        double most = (double)(sum / 256), wanted = slots / tiles;
+    if (tiles * 2.0 <= slots && sum >= 256) {
+        double most = (double)(sum / 128), wanted = slots / tiles;
         *splits = (int64_t)(wanted < most ? wanted : most);
         tiles *= (double)*splits;
     }

@@ -37,6 +37,7 @@ static const char *const kernel_names[TS_CUDA_KERNEL_COUNT] = {
     [TS_CUDA_KERNEL_STREAM] = "stream",
     [TS_CUDA_KERNEL_CHAIN] = "chain",
     [TS_CUDA_KERNEL_TREE] = "tree",
+    [TS_CUDA_KERNEL_FOLD] = "fold",
     [TS_CUDA_KERNEL_ABSORB] = "absorb",
     [TS_CUDA_KERNEL_SEED] = "seed",
     [TS_CUDA_KERNEL_COPY] = "copy",

@@ -33,6 +33,7 @@ typedef enum ts_cuda_kernel {
     TS_CUDA_KERNEL_STREAM,
     TS_CUDA_KERNEL_CHAIN,
     TS_CUDA_KERNEL_TREE,
+    TS_CUDA_KERNEL_FOLD,
     TS_CUDA_KERNEL_ABSORB,
     TS_CUDA_KERNEL_SEED,
     /* of the common module; by element size or dtype */

@@ -1,5 +1,6 @@
 #include "backend/cuda/launch.h"
 
+#include "backend/cuda/chain.h"
 #include "backend/cuda/stream.h"
 
 #include <stddef.h>
@@ -15,7 +16,8 @@ tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dt
     kernels->dtype = dtype;
     for (int kernel = first; kernel < past; kernel++) {
         bool tiles = kernel < TS_CUDA_KERNEL_COMBINE || kernel == TS_CUDA_KERNEL_STREAM || kernel == TS_CUDA_KERNEL_MOVE ||
-                     kernel == TS_CUDA_KERNEL_CHAIN || kernel == TS_CUDA_KERNEL_TREE;
+                     kernel == TS_CUDA_KERNEL_CHAIN || kernel == TS_CUDA_KERNEL_TREE ||
+                     kernel == TS_CUDA_KERNEL_FOLD;
         uint32_t shared = tiles ? device->shared_limit : 0;
         TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
         kernels->has[kernel] = kernels->functions[kernel] != NULL;
@@ -257,6 +259,58 @@ static tensum_status stream_contract(ts_cuda_list *list, const ts_cuda_kernels *
                               tensum_dtype_bytes(kernels->dtype), &p, added);
 }
 
+/* Two huge operands with few results: each is read once. By sizes alone, so that scratch is known before a run. */
+static bool suits_fold(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec)
+{
+    const int64_t rows_a = spec->batch * spec->left, rows_b = spec->batch * spec->right;
+    return kernels->has[TS_CUDA_KERNEL_FOLD] && kernels->has[TS_CUDA_KERNEL_COMBINE] && spec->winner_bytes == 0 &&
+           spec->batch <= 256 && rows_a <= 256 && rows_b <= 256 && (spec->left <= 16 || spec->right <= 16) &&
+           rows_a * spec->right <= TS_CUDA_FOLD_THREADS * TS_CUDA_FOLD_SHARE &&
+           spec->sum >= 4 * TS_CUDA_FOLD_TERMS * (int64_t)list->units &&
+           ts_cuda_fold_shared((int32_t)(rows_a + rows_b), (uint32_t)tensum_dtype_bytes(kernels->dtype),
+                               (uint32_t)ts_cuda_arithmetic_bytes(kernels->dtype)) <= 112 * 1024;
+}
+
+static tensum_status add_fold(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
+                              const ts_cuda_contract *from, const ts_mode *modes, int32_t kept)
+{
+    tensum_status status = TENSUM_OK;
+    const size_t bytes = tensum_dtype_bytes(kernels->dtype), value = ts_cuda_arithmetic_bytes(kernels->dtype);
+    const int64_t results = spec->batch * spec->left * spec->right;
+    const int32_t rows = (int32_t)(spec->batch * (spec->left + spec->right));
+    ts_cuda_fold p = {0};
+    int64_t blocks;
+
+    p.a = from->a;
+    p.b = from->b;
+    p.partial = list->scratch;
+    p.sum = spec->sum;
+    p.tile_count = (spec->sum + TS_CUDA_FOLD_TERMS - 1) / TS_CUDA_FOLD_TERMS;
+    p.modulus = spec->algebra.modulus;
+    p.batch = (int32_t)spec->batch;
+    p.left = (int32_t)spec->left;
+    p.right = (int32_t)spec->right;
+    p.batch_count = from->batch_count;
+    p.left_count = from->left_count;
+    p.right_count = from->right_count;
+    p.sum_count = from->sum_count;
+    p.conjugate_a = spec->conjugate_a;
+    p.conjugate_b = spec->conjugate_b;
+    blocks = p.tile_count < 2 * (int64_t)list->units ? p.tile_count : 2 * (int64_t)list->units;
+    note_scratch(list, (size_t)(blocks * results) * value);
+    put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
+    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_FOLD, ts_cuda_grid(blocks), TS_CUDA_FOLD_THREADS,
+                           ts_cuda_fold_shared(rows, (uint32_t)bytes, (uint32_t)value), &p,
+                           used_bytes(offsetof(ts_cuda_fold, modes), &p.modes)));
+    ts_cuda_reads(list, p.a, TS_CUDA_SPAN(modes, kept + p.sum_count, a, bytes));
+    ts_cuda_reads(list, p.b, TS_CUDA_SPAN(modes, kept + p.sum_count, b, bytes));
+    ts_cuda_writes(list, ts_cuda_at(list->scratch), 1);
+    TRY(add_combine(list, kernels, modes, kept, results, blocks, spec->algebra.modulus, 0, 0, from->c, ts_cuda_at(0),
+                    from->accumulate));
+done:
+    return status;
+}
+
 /* Multiplication commutes in every semiring there is, so left and right may change places. */
 static void swap_sides(ts_cuda_contract *p, ts_mode *modes, int32_t count)
 {
@@ -309,6 +363,20 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     from += spec->right_count;
     kept += p.right_count;
     p.sum_count = take_class(from, spec->sum_count, false, modes + kept);
+    if (suits_fold(list, kernels, spec)) {
+        p.a = a;
+        p.b = b;
+        p.c = c;
+        p.accumulate = with_always(accumulate, spec->accumulate);
+        return add_fold(list, kernels, spec, &p, modes, kept);
+    }
+    {
+        bool added = false;
+        TRY(ts_cuda_add_chained_contract(list, kernels, spec, a, b, c, with_always(accumulate, spec->accumulate), &added));
+        if (added && !list->measure) {
+            goto done;
+        }
+    }
     if (suits_stream(spec)) {
         bool added = false;
         TRY(stream_contract(list, kernels, spec, modes, kept, p.sum_count, a, b, c,

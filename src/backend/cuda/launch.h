@@ -43,6 +43,7 @@ typedef struct ts_cuda_list {
     bool fallback; /* the same for what is added from now on */
     uint8_t phase; /* the maker's mark on what is added from now on */
     int units;
+    ts_cuda_device *device;
     ts_cuda_launch *launches;
     int64_t count;
     unsigned char *parameters; /* followed by TS_CUDA_PARAMETER_SLACK bytes that the driver may read */

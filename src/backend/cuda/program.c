@@ -159,7 +159,7 @@ static tensum_status measure(ts_cuda_program *made)
     signature.positions = made->decode_rows;
     /* A run may accumulate or not, and its copies then take different kernels; or it tells slices apart. */
     for (int kind = 0; kind <= (made->can_tell_apart ? 2 : 1); kind++) {
-        ts_cuda_list list = {.measure = true, .units = made->device->units};
+        ts_cuda_list list = {.measure = true, .units = made->device->units, .device = made->device};
         signature.accumulates = kind == 1;
         signature.told_apart = kind == 2;
         TRY(ts_cuda_emit(made, &signature, 0, 0, &room, &list));
@@ -386,6 +386,7 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
                            "cuMemsetD8Async"));
     }
     made->list.units = from->device->units;
+    made->list.device = from->device;
     made->list.scratch = made->memory + from->scratch_offset;
     made->list.tables_address = made->memory + from->tables_offset;
     made->list.slots = made->slots;
@@ -466,6 +467,9 @@ tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream)
         (stride_bytes == 0 || memcmp(made->strides, next->strides, stride_bytes) == 0) &&
         (!program->vendor_direct || at_least_as_aligned(next, made))) {
         return TENSUM_OK;
+    }
+    if (program->table_capacity > 0 && ts_cuda_capturing(device, stream)) { /* what is prepared stays so */
+        TRY(ts_fail(TENSUM_STATUS_NOT_PREPARED, "these strides are new to the workspace: run once before capturing"));
     }
     workspace->prepared = false;
     workspace->uses = 0;

@@ -13,6 +13,7 @@
  *     ts_common_stream_<bytes>                      ts_cuda_stream           pure data movement, 1 2 4 8 16 bytes
  *     ts_<semiring>_<dtype>_chain                   ts_cuda_chain            steps of a huge tensor against tiny ones
  *     ts_<semiring>_<dtype>_tree                    ts_cuda_tree             subtrees of small steps
+ *     ts_<semiring>_<dtype>_fold                    ts_cuda_fold             few results of two huge operands
  *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
  *     ts_<semiring>_<dtype>_reduce                  ts_cuda_reduce           one thread per result
  *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           one block per result
@@ -103,13 +104,13 @@ typedef enum ts_cuda_variant {
 } ts_cuda_variant;
 
 /* Dynamic shared bytes of a variant, for a type of arithmetic of so many bytes. The kernels assert the tiles' at compile
- * time: offset tables, three panels of 16 terms (two of 32), and for `deep` the best values and one byte per result. */
+ * time: offset tables, panels of 16 terms (four, `generic` three), and for `deep` the best values and a byte per result. */
 TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_contract_shared(ts_cuda_variant variant, uint32_t bytes)
 {
-    return variant == TS_CUDA_CONTRACT_GENERIC ? 6464u + 1552u * (bytes < 4 ? 4 : bytes)
-           : variant == TS_CUDA_CONTRACT_SMALL ? 8000u + 4672u * (bytes < 4 ? 4 : bytes)
-           : variant == TS_CUDA_CONTRACT_LARGE ? 11840u + 12416u * (bytes < 4 ? 4 : bytes)
-           : variant == TS_CUDA_CONTRACT_DEEP  ? 18992u + 20544u * (bytes < 4 ? 4 : bytes)
+    return variant == TS_CUDA_CONTRACT_GENERIC ? 6560u + 1552u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_SMALL ? 8608u + 6208u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_LARGE ? 12448u + 16512u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_DEEP  ? 19104u + 20544u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_ROW   ? 256u * 24u
                                                : 4096u;
 }
@@ -281,6 +282,27 @@ typedef struct ts_cuda_tree_result {
 typedef struct ts_cuda_tree_term {
     int32_t a, b;
 } ts_cuda_tree_term;
+
+/* Two huge operands whose contraction has few results: a block loads all rows of both for a tile of terms, and adds to
+ * all results; blocks are the splits of a combine. Modes as in ts_cuda_contract. */
+#define TS_CUDA_FOLD_THREADS 256
+#define TS_CUDA_FOLD_SHARE 4  /* most results of a thread */
+#define TS_CUDA_FOLD_TERMS 64 /* per tile */
+typedef struct ts_cuda_fold {
+    ts_cuda_pointer a, b;
+    uint64_t partial; /* [block][result], type of arithmetic */
+    int64_t sum, tile_count, modulus;
+    int32_t batch, left, right; /* extents */
+    int32_t batch_count, left_count, right_count, sum_count;
+    int32_t conjugate_a, conjugate_b, pad;
+    ts_cuda_modes modes;
+} ts_cuda_fold;
+/* Dynamic shared bytes: places of rows and of two tiles of terms, two tiles of both operands, threads' sums. */
+TS_CUDA_SHARED uint32_t ts_cuda_fold_shared(int32_t rows, uint32_t storage, uint32_t value)
+{
+    return (uint32_t)(rows + 1) / 2u * 16u + 4u * TS_CUDA_FOLD_TERMS * 8u +
+           2u * (uint32_t)rows * (TS_CUDA_FOLD_TERMS * storage + 16u) + TS_CUDA_FOLD_THREADS * value;
+}
 
 /* c[result] = finish((+) over splits, ascending, of partial[split * results + result]); modes: the results in
  * row-major order of their linear number (c and w strides). One thread per result. */

@@ -256,12 +256,12 @@ template <typename P> struct ts_chain {
 #pragma unroll 1
         for (int64_t number = 0; number < tiles; number++) {
             const int64_t *base = bases + (number & (TS_CUDA_CHAIN_BASES - 1)) * PLACES;
+            ts_copy_wait<0>();
+            ts_sync(); /* nobody needs the places of earlier tiles any more */
             if (number % 32 == 0 && ts_thread() < 32 && number + 32 + ts_thread() < tiles) {
                 const int64_t later = number + 32 + ts_thread();
                 base_of(t, ts_block() + later * ts_blocks(), bases + (later & (TS_CUDA_CHAIN_BASES - 1)) * PLACES);
             }
-            ts_copy_wait<0>();
-            ts_sync();
 #pragma unroll 1
             for (int32_t k = 0; k < p.steps; k++) {
                 const ts_cuda_chain_step &s = t.step[k];

@@ -23,6 +23,16 @@ TS_DEVICE float ts_min_nan(float x, float y)
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
     return z;
 }
+/* The largest of three where the first is not negative: then their order is that of their bits. NaN (of the device's own
+ * arithmetic, so with its sign clear) is above infinity, so it stays. */
+TS_DEVICE float ts_max_risen(float best, float x, float y)
+{
+    return __int_as_float(__vimax3_s32(__float_as_int(best), __float_as_int(x), __float_as_int(y)));
+}
+/* The same for two 16-bit floats in a word. */
+TS_DEVICE uint32_t ts_max_risen_x2(uint32_t best, uint32_t x, uint32_t y) { return __vimax3_s16x2(best, x, y); }
+TS_DEVICE int32_t ts_float_bits(float x) { return __float_as_int(x); }
+TS_DEVICE int32_t ts_min_i32(int32_t x, int32_t y) { return min(x, y); }
 TS_DEVICE float ts_half_load(uint16_t x)
 {
     float z;
@@ -89,6 +99,14 @@ TS_DEVICE uint32_t ts_equal_bytes(uint32_t x, uint32_t y) { return __vcmpeq4(x, 
 
 TS_DEVICE float ts_max_nan(float x, float y) { return ts_better_max_f32(y, x) ? y : x; }
 TS_DEVICE float ts_min_nan(float x, float y) { return ts_better_min_f32(y, x) ? y : x; }
+TS_DEVICE float ts_max_risen(float best, float x, float y) { return ts_max_nan(ts_max_nan(best, x), y); }
+TS_DEVICE int32_t ts_float_bits(float x)
+{
+    int32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+}
+TS_DEVICE int32_t ts_min_i32(int32_t x, int32_t y) { return x < y ? x : y; }
 TS_DEVICE float ts_half_load(uint16_t x) { return ts_load_f16(x); }
 TS_DEVICE uint16_t ts_half_store(float x) { return ts_store_f16(x); }
 TS_DEVICE uint16_t ts_bfloat_store(float x) { return ts_store_bf16(x); }
@@ -127,6 +145,7 @@ TS_PACKED(ts_min_i16x2, x < y ? x : y)
 #undef TS_PACKED
 TS_DEVICE uint32_t ts_plus_max_i16x2(uint32_t x, uint32_t y, uint32_t best) { return ts_max_i16x2(ts_plus_i16x2(x, y), best); }
 TS_DEVICE uint32_t ts_plus_min_i16x2(uint32_t x, uint32_t y, uint32_t best) { return ts_min_i16x2(ts_plus_i16x2(x, y), best); }
+TS_DEVICE uint32_t ts_max_risen_x2(uint32_t best, uint32_t x, uint32_t y) { return ts_max_i16x2(ts_max_i16x2(best, x), y); }
 TS_DEVICE int32_t ts_plus_max_i32(int32_t x, int32_t y, int32_t best)
 {
     int32_t sum = ts_plus_i32(x, y, 0);

@@ -2,6 +2,7 @@
 #include "adjoint.h"
 #include "chain.h"
 #include "direct.h"
+#include "fold.h"
 #include "stream.h"
 #include "tile.h"
 #include "trace.h"
@@ -31,10 +32,11 @@
 /* What every pair has. */
 #define TS_ALWAYS(d)                                                                                                       \
     TS_TILED(d, contract_generic, GENERIC, 1, 0, 16, 16, 16, 1, 1, 256, 3, 2)                                                 \
-    TS_TILED(d, contract_small, SMALL, ts_pack_of<pair_##d>::pack, 0, 32, 64, 16, 4, 4, 128, 3, TS_BLOCKS_SMALL(d))                            \
+    TS_TILED(d, contract_small, SMALL, ts_pack_of<pair_##d>::pack, 0, 32, 64, 16, 4, 4, 128, 4, TS_BLOCKS_SMALL(d))                            \
     TS_KERNEL(TS_NAME(d, contract_skinny), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, false>(p); }              \
     TS_KERNEL_BLOCKS(TS_NAME(d, stream), ts_cuda_stream, TS_CUDA_STREAM_THREADS, TS_CUDA_STREAM_BLOCKS) { ts_stream<ts_stream_sum<pair_##d>>(p); } \
     TS_KERNEL(TS_NAME(d, contract_row), ts_cuda_contract, 256) { ts_contract_row<pair_##d, false>(p); }                    \
+    TS_KERNEL(TS_NAME(d, fold), ts_cuda_fold, TS_CUDA_FOLD_THREADS) { ts_fold<pair_##d>::run(p); }                            \
     TS_KERNEL(TS_NAME(d, tree), ts_cuda_tree, TS_CUDA_TREE_THREADS) { ts_subtree<pair_##d>::run(p); }                         \
     TS_KERNEL_BLOCKS(TS_NAME(d, chain), ts_cuda_chain, TS_CUDA_CHAIN_THREADS, 2) { ts_chain<pair_##d>::run(p); }           \
     TS_KERNEL(TS_NAME(d, reduce), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d>(p); }                        \
@@ -44,7 +46,7 @@
 /* What selective pairs have beside: winners, decode, a domain where there is one. */
 #define TS_CHOOSING(d)                                                                                                     \
     TS_TILED(d, contract_generic_w, GENERIC, 1, 1, 16, 16, 16, 1, 1, 256, 3, 2)                                               \
-    TS_TILED(d, contract_small_w, SMALL, 1, 1, 32, 64, 16, 4, 4, 128, 3, TS_BLOCKS_SMALL(d))                                                   \
+    TS_TILED(d, contract_small_w, SMALL, 1, 1, 32, 64, 16, 4, 4, 128, 4, TS_BLOCKS_SMALL(d))                                                   \
     TS_KERNEL(TS_NAME(d, contract_skinny_w), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, true>(p); }             \
     TS_KERNEL(TS_NAME(d, contract_row_w), ts_cuda_contract, 256) { ts_contract_row<pair_##d, true>(p); }                   \
     TS_KERNEL(TS_NAME(d, decode), ts_cuda_decode, TS_CUDA_THREADS) { ts_decode<pair_##d>(p); }                            \
@@ -85,7 +87,7 @@
 #define TS_LARGE(...) TS_JOIN(TS_JOIN(TS_JOIN(TS_LARGE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES)(__VA_ARGS__)
 
 /* 128x128 results per block: for dtypes whose accumulators leave room for 8x8 of them per thread. */
-#define TS_LARGE_f16(d) TS_TILED(d, contract_large, LARGE, ts_pack_of<pair_##d>::pack, 0, 128, 128, 16, 8, 8, 256, 3, TS_BLOCKS_LARGE(d))
+#define TS_LARGE_f16(d) TS_TILED(d, contract_large, LARGE, ts_pack_of<pair_##d>::pack, 0, 128, 128, 16, 8, 8, 256, 4, TS_BLOCKS_LARGE(d))
 #define TS_LARGE_bf16(d) TS_LARGE_f16(d)
 #define TS_LARGE_f32(d) TS_LARGE_f16(d) TS_LARGE_W_##d(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_i16(d) TS_LARGE_f16(d)
@@ -100,7 +102,7 @@
 #define TS_LARGE_W_f32(sel, d) TS_LARGE_W__(sel, d)
 #define TS_LARGE_W__(sel, d) TS_LARGE_W_##sel(d)
 #define TS_LARGE_W_0(d)
-#define TS_LARGE_W_1(d) TS_TILED(d, contract_deep_w, DEEP, 1, 2, 128, 64, 32, 8, 4, 256, 2, 2)
+#define TS_LARGE_W_1(d) TS_TILED(d, contract_deep_w, DEEP, 1, 2, 128, 64, 16, 8, 4, 256, 4, 2)
 
 #define TS_PAIR(s, a, m, sel, d)      \
     TS_DEFINE_PAIR(a, m, sel, d)      \

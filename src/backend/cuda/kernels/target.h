@@ -64,6 +64,56 @@ TS_DEVICE void ts_copy_16(void *shared, const void *global)
 TS_DEVICE void ts_copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> TS_DEVICE void ts_copy_wait(void) { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
+/* A pipeline of stages in shared memory, filled by asynchronous copies of all threads, emptied by all warps, without a
+ * barrier of the block: 16 bytes per stage, `full` and `empty`, 8-byte aligned. Each thread, for each panel in turn:
+ *     ts_stage_reuse(...)   wait until all warps have released what was in the stage
+ *     (copies)  ts_stage_commit(...)
+ *     ts_stage_wait<ahead>(...)   the copies of all threads have landed; `ahead` panels were committed since
+ *     (reads)   ts_stage_release(...)
+ * parity: whether the stage has been filled (emptied) an odd number of times before. */
+TS_DEVICE void ts_stages_init(uint64_t *stages, int count, int threads, bool first)
+{
+    if (threadIdx.x < (unsigned)count) {
+        unsigned int full = (unsigned int)__cvta_generic_to_shared(stages + 2 * threadIdx.x);
+        if (!first) {
+            asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(full) : "memory");
+            asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(full + 8) : "memory");
+        }
+        asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full), "r"(threads) : "memory");
+        asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full + 8), "r"(threads / 32) : "memory");
+    }
+}
+TS_DEVICE void ts_stage_try(uint64_t *barrier, uint32_t parity)
+{
+    unsigned int at = (unsigned int)__cvta_generic_to_shared(barrier);
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred p;\nagain: mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n@p bra done;\nbra again;\ndone:\n}" ::"r"(at), "r"(parity) : "memory");
+#else
+    asm volatile("{\n.reg .pred p;\nagain: mbarrier.test_wait.parity.shared.b64 p, [%0], %1;\n@p bra done;\nbra again;\ndone:\n}" ::"r"(at), "r"(parity) : "memory");
+#endif
+}
+TS_DEVICE void ts_stage_reuse(uint64_t *stage, uint32_t parity) { ts_stage_try(stage + 1, parity ^ 1u); }
+TS_DEVICE void ts_stage_commit(uint64_t *stage)
+{
+    unsigned int at = (unsigned int)__cvta_generic_to_shared(stage);
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
+}
+/* Instead of a commit, where a stage is filled by ordinary stores. */
+TS_DEVICE void ts_stage_stored(uint64_t *stage)
+{
+    unsigned int at = (unsigned int)__cvta_generic_to_shared(stage);
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
+}
+template <int Ahead> TS_DEVICE void ts_stage_wait(uint64_t *stage, uint32_t parity) { ts_stage_try(stage, parity); }
+TS_DEVICE void ts_stage_release(uint64_t *stage)
+{
+    __syncwarp(0xffffffffu);
+    if (threadIdx.x % 32 == 0) {
+        unsigned int at = (unsigned int)__cvta_generic_to_shared(stage + 1);
+        asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
+    }
+}
+
 #else
 #include <simcuda/emulation.h>
 #endif

@@ -8,7 +8,7 @@
 #define TS_CUDA_TILE_H
 
 #include "locate.h"
-#include "pair.h"
+#include "micro.h"
 #include "vector.h"
 
 #ifndef TS_UNROLL
@@ -16,97 +16,9 @@
 #endif
 #define TS_TERMS 128 /* terms per table of sum offsets; two tables take turns */
 
-/* ---- what is staged, and the innermost operation ---- */
-
-/* One result per accumulator; panels hold the type of arithmetic. */
-template <typename P> struct ts_micro_plain {
-    typedef typename P::value left, right;
-    typedef ts_running<P> sum;
-    static const int pack = 1;
-    static const bool raw = sizeof(typename P::storage) >= 4 && P::kind != ts_kind_c64 && P::kind != ts_kind_c128;
-    TS_DEVICE left stage_left(typename P::storage x, int32_t conjugate) { return ts_conjugated(P::load(x), conjugate); }
-    TS_DEVICE right stage_right(typename P::storage x, int32_t conjugate) { return ts_conjugated(P::load(x), conjugate); }
-    TS_DEVICE void start(sum &s) { sum::start(s); }
-    TS_DEVICE void pair(sum &s, left x, right y, const ts_context &context) { sum::pair(s, x, y, context); }
-    TS_DEVICE typename P::value result(const sum &s, int32_t, const ts_context &context) { return sum::result(s, context); }
-};
-
-/* Two 16-bit results per word: left elements are staged doubled. */
-template <typename P> struct ts_micro_two {
-    typedef uint32_t left;
-    typedef uint16_t right;
-    struct sum {
-        uint32_t word;
-    };
-    static const int pack = 2;
-    static const bool raw = false;
-    TS_DEVICE left stage_left(typename P::storage x, int32_t) { return (uint32_t)(uint16_t)x * 0x10001u; }
-    TS_DEVICE right stage_right(typename P::storage x, int32_t) { return (uint16_t)x; }
-    TS_DEVICE void start(sum &s) { s.word = (uint32_t)(uint16_t)P::store(P::zero()) * 0x10001u; }
-    TS_DEVICE void pair(sum &s, left x, uint32_t y, const ts_context &)
-    {
-        const bool larger = P::add_op == ts_op_max;
-        if constexpr (P::kind == ts_kind_i16) {
-            if constexpr (P::mul_op == ts_op_plus) {
-                s.word = larger ? ts_plus_max_i16x2(x, y, s.word) : ts_plus_min_i16x2(x, y, s.word);
-            } else if constexpr (P::mul_op == ts_op_min) {
-                s.word = ts_max_i16x2(ts_min_i16x2(x, y), s.word);
-            } else {
-                s.word = ts_min_i16x2(ts_max_i16x2(x, y), s.word);
-            }
-        } else if constexpr (P::kind == ts_kind_f16) {
-            uint32_t term = P::mul_op == ts_op_plus     ? ts_plus_f16x2(x, y)
-                            : P::mul_op == ts_op_ntimes ? ts_ntimes_f16x2(x, y)
-                            : P::mul_op == ts_op_min    ? ts_min_f16x2(x, y)
-                                                        : ts_max_f16x2(x, y);
-            s.word = larger ? ts_max_f16x2(term, s.word) : ts_min_f16x2(term, s.word);
-        } else {
-            uint32_t term = P::mul_op == ts_op_plus     ? ts_plus_bf16x2(x, y)
-                            : P::mul_op == ts_op_ntimes ? ts_ntimes_bf16x2(x, y)
-                            : P::mul_op == ts_op_min    ? ts_min_bf16x2(x, y)
-                                                        : ts_max_bf16x2(x, y);
-            s.word = larger ? ts_max_bf16x2(term, s.word) : ts_min_bf16x2(term, s.word);
-        }
-    }
-    TS_DEVICE typename P::value result(const sum &s, int32_t lane, const ts_context &)
-    {
-        return P::load((typename P::storage)(uint16_t)(s.word >> (16 * lane)));
-    }
-};
-
-/* Four booleans per word: left elements are staged as masks of the whole word. */
-template <typename P> struct ts_micro_four {
-    typedef uint32_t left;
-    typedef uint8_t right;
-    struct sum {
-        uint32_t word;
-    };
-    static const int pack = 4;
-    static const bool raw = false;
-    TS_DEVICE left stage_left(typename P::storage x, int32_t) { return x != 0 ? 0xffffffffu : 0u; }
-    TS_DEVICE right stage_right(typename P::storage x, int32_t) { return x != 0 ? 1 : 0; }
-    TS_DEVICE void start(sum &s) { s.word = 0; }
-    TS_DEVICE void pair(sum &s, left x, uint32_t y, const ts_context &)
-    {
-        s.word = P::add_op == ts_op_or ? (s.word | (x & y)) : (s.word ^ (x & y));
-    }
-    TS_DEVICE typename P::value result(const sum &s, int32_t lane, const ts_context &)
-    {
-        return (typename P::value)((s.word >> (8 * lane)) & 1u);
-    }
-};
-
-template <typename P, int Pack> struct ts_micro_of;
-template <typename P> struct ts_micro_of<P, 1> : ts_micro_plain<P> {};
-template <typename P> struct ts_micro_of<P, 2> : ts_micro_two<P> {};
-template <typename P> struct ts_micro_of<P, 4> : ts_micro_four<P> {};
-template <typename P> struct ts_pack_of {
-    static const bool half = P::kind == ts_kind_f16 || P::kind == ts_kind_bf16 || (P::kind == ts_kind_i16 && P::mul_op != ts_op_ntimes);
-    static const int pack = P::kind == ts_kind_bool ? 4 : half && P::selective ? 2 : 1;
-};
-
 /* ---- fragments ---- */
 constexpr int ts_least(int x, int y) { return x < y ? x : y; }
+TS_DEVICE int32_t ts_most(int32_t x, int32_t y) { return x > y ? x : y; }
 
 /* May 16 bytes of consecutive rows (or columns) be read at once? `own` is the class whose last mode would be walked. */
 template <bool Left>
@@ -133,7 +45,32 @@ TS_DEVICE bool ts_wide_rows(const ts_cuda_contract &p, const ts_cuda_mode *modes
     return odd == 0;
 }
 
+/* The same of consecutive terms of one row. */
+template <bool Left>
+TS_DEVICE bool ts_steep(const ts_cuda_contract &p, const ts_cuda_mode *modes, const char *base, int32_t own_first,
+                        int32_t own_count, int32_t sum_first, int32_t bytes)
+{
+    int64_t per = 16 / bytes, odd = (int64_t)((uintptr_t)base & 15u);
+    if (p.sum_count != 1 || (Left ? modes[sum_first].a : modes[sum_first].b) != 1) {
+        return false;
+    }
+    for (int32_t i = 0; i < p.batch_count; i++) {
+        odd |= (Left ? modes[i].a : modes[i].b) % per;
+    }
+    for (int32_t i = own_first; i < own_first + own_count; i++) {
+        odd |= (Left ? modes[i].a : modes[i].b) % per;
+    }
+    return odd == 0;
+}
+
 TS_DEVICE int64_t ts_magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+template <int Pack, typename R> struct ts_piece_of {
+    typedef uint32_t type;
+};
+template <typename R> struct ts_piece_of<1, R> {
+    typedef R type;
+};
 
 /* Track: 0 values, 1 winners beside each accumulator, 2 winners found afterwards (see below). */
 template <typename P, typename M, int BM, int BN, int BK, int TM, int TN, int THREADS, int STAGES, int Track>
@@ -147,7 +84,7 @@ struct ts_tile {
     static const int WARPS_M = BM / (4 * TM), WARPS_N = BN / (8 * TN);
     static const int PITCH_A = BM + 16 / (int)sizeof(left_type), PITCH_B = BN + 16 / (int)sizeof(right_type);
     static const int PANEL_A = PITCH_A * BK * (int)sizeof(left_type), PANEL_B = PITCH_B * BK * (int)sizeof(right_type);
-    static const int PANELS = M::raw ? STAGES : 2;
+    static const int PANELS = M::raw ? STAGES : 3;
     static const int TABLES = (3 * BM + 3 * BN + 4 * TS_TERMS) * 8;
     /* Track 2: the best values and the numbers of the intervals they were found in. */
     static const int FOUND = Track == 2 ? BM * BN * ((int)sizeof(value) + 1) : 0;
@@ -158,7 +95,9 @@ struct ts_tile {
     static const int PASSES = PART_BYTES <= ROOM ? 1 : PART_BYTES <= 2 * ROOM ? 2 : PART_BYTES <= 4 * ROOM ? 4 : 8;
     static const int PART = BM / PASSES;
     static const int SLACK = PITCH_B * (int)sizeof(right_type); /* read past the last panel, see compute */
-    static const int SHARED = TABLES + ROOM + SLACK / 16 * 16 + 16 + FOUND;
+    static const int BARRIERS = (STAGES * 16 + 127) / 128 * 128; /* at the end */
+    static const int SHARED = TABLES + ROOM + SLACK / 16 * 16 + 16 + FOUND + BARRIERS;
+    static const int AHEAD = STAGES - 2; /* panels on their way while one is worked on and one is left behind */
     static const int PER_TABLE = TS_TERMS / BK;
     static const int UNROLL = TM * TN >= 64 ? TS_UNROLL : TM * TN >= 32 && BK % 8 == 0 ? 8 : 4;
     static const int NA = BM * BK / THREADS, NB = BN * BK / THREADS;
@@ -178,6 +117,7 @@ struct ts_tile {
     TS_DEVICE int64_t *a_term(void) { return b_row() + 3 * BN; }
     TS_DEVICE int64_t *b_term(void) { return a_term() + 2 * TS_TERMS; }
     TS_DEVICE unsigned char *panels_at(void) { return ts_shared() + TABLES; }
+    TS_DEVICE uint64_t *stage_at(int stage) { return reinterpret_cast<uint64_t *>(ts_shared() + (SHARED - BARRIERS)) + 2 * stage; }
 
     const ts_cuda_mode *sum_modes;
     int32_t sum_count, wide;
@@ -185,9 +125,11 @@ struct ts_tile {
     int32_t terms;                /* last - first, where affine */
     int32_t conjugate_a, conjugate_b;
     bool a_by_term, b_by_term;    /* neighbouring threads load neighbouring terms instead of rows */
-    bool a_wide, b_wide;          /* raw: 16 bytes of rows at once */
+    bool a_wide, b_wide;          /* 16 bytes of rows at once */
+    bool a_steep, b_steep;        /* not raw: 16 bytes of terms at once */
     bool affine;                  /* the sum is one mode: term * step instead of a table */
     int32_t a_step, b_step;       /* bytes */
+    int32_t walks;
 
     TS_DEVICE left_type *panel_a(int stage)
     {
@@ -279,39 +221,127 @@ struct ts_tile {
         }
     }
 
+    /* Panels that go through registers. Where memory allows, an access has W elements: of consecutive rows (`wide`), or
+     * consecutive terms of one row (`steep`). */
+    static const int WA = ts_least(16 / (int)sizeof(storage), NA), WB = ts_least(16 / (int)sizeof(storage), NB);
     struct held {
         storage a[NA], b[NB];
     };
-    TS_DEVICE void fetch(const ts_tile &t, int32_t panel, held &h)
+    template <bool Steep, int W, int ROWS> TS_DEVICE void spot(int i, int &row, int &term)
+    {
+        const uint32_t e = (uint32_t)(i * THREADS + ts_thread());
+        row = (int)(Steep ? e / (BK / W) : e % (ROWS / W) * W);
+        term = (int)(Steep ? e % (BK / W) * W : e / (ROWS / W));
+    }
+    TS_DEVICE bool is_full(const ts_tile &t, int32_t panel) { return (panel + 1) * BK <= t.terms; }
+    TS_DEVICE int64_t bytes_to(const ts_tile &t, int32_t panel, int term, const int64_t *terms, int32_t step)
+    {
+        return t.affine ? term_bytes<true>(t, panel, term, terms, step) : term_bytes<false>(t, panel, term, terms, step);
+    }
+    template <bool Steep, int W, int N, int ROWS>
+    TS_DEVICE void fetch_side(const ts_tile &t, int32_t panel, storage *h, const int64_t *rows, const int64_t *terms, int32_t step)
     {
 #pragma unroll
-        for (int i = 0; i < NA; i++) {
-            const uint32_t e = (uint32_t)(i * THREADS + ts_thread());
-            const int row = (int)(t.a_by_term ? e / BK : e % BM), term = (int)(t.a_by_term ? e % BK : e / BM);
-            h.a[i] = *reinterpret_cast<const storage *>((uintptr_t)(a_row()[row] + (t.affine ? term_bytes<true>(t, panel, term, a_term(), t.a_step) : term_bytes<false>(t, panel, term, a_term(), t.a_step))));
-        }
-#pragma unroll
-        for (int i = 0; i < NB; i++) {
-            const uint32_t e = (uint32_t)(i * THREADS + ts_thread());
-            const int row = (int)(t.b_by_term ? e / BK : e % BN), term = (int)(t.b_by_term ? e % BK : e / BN);
-            h.b[i] = *reinterpret_cast<const storage *>((uintptr_t)(b_row()[row] + (t.affine ? term_bytes<true>(t, panel, term, b_term(), t.b_step) : term_bytes<false>(t, panel, term, b_term(), t.b_step))));
+        for (int i = 0; i < N / W; i++) {
+            int row, term;
+            spot<Steep, W, ROWS>(i, row, term);
+            ts_read_vector<storage, W>(reinterpret_cast<const storage *>((uintptr_t)(rows[row] + bytes_to(t, panel, term, terms, step))), h + i * W);
         }
     }
-    TS_DEVICE void place(const ts_tile &t, int32_t panel, const held &h)
+    TS_DEVICE void fetch(const ts_tile &t, int32_t panel, held &h)
     {
-        left_type *to_a = panel_a(panel & 1);
-        right_type *to_b = panel_b(panel & 1);
-#pragma unroll
-        for (int i = 0; i < NA; i++) {
-            const uint32_t e = (uint32_t)(i * THREADS + ts_thread());
-            const int row = (int)(t.a_by_term ? e / BK : e % BM), term = (int)(t.a_by_term ? e % BK : e / BM);
-            to_a[term * PITCH_A + row] = M::stage_left(h.a[i], t.conjugate_a);
+        const bool full = is_full(t, panel);
+        if (t.a_wide) {
+            fetch_side<false, WA, NA, BM>(t, panel, h.a, a_row(), a_term(), t.a_step);
+        } else if (t.a_steep && full) {
+            fetch_side<true, WA, NA, BM>(t, panel, h.a, a_row(), a_term(), t.a_step);
+        } else if (t.a_by_term) {
+            fetch_side<true, 1, NA, BM>(t, panel, h.a, a_row(), a_term(), t.a_step);
+        } else {
+            fetch_side<false, 1, NA, BM>(t, panel, h.a, a_row(), a_term(), t.a_step);
         }
+        if (t.b_wide) {
+            fetch_side<false, WB, NB, BN>(t, panel, h.b, b_row(), b_term(), t.b_step);
+        } else if (t.b_steep && full) {
+            fetch_side<true, WB, NB, BN>(t, panel, h.b, b_row(), b_term(), t.b_step);
+        } else if (t.b_by_term) {
+            fetch_side<true, 1, NB, BN>(t, panel, h.b, b_row(), b_term(), t.b_step);
+        } else {
+            fetch_side<false, 1, NB, BN>(t, panel, h.b, b_row(), b_term(), t.b_step);
+        }
+    }
+    template <bool Steep, int W> TS_DEVICE void place_left(const ts_tile &t, int stage, const storage *h)
+    {
 #pragma unroll
-        for (int i = 0; i < NB; i++) {
-            const uint32_t e = (uint32_t)(i * THREADS + ts_thread());
-            const int row = (int)(t.b_by_term ? e / BK : e % BN), term = (int)(t.b_by_term ? e % BK : e / BN);
-            to_b[term * PITCH_B + row] = M::stage_right(h.b[i], t.conjugate_b);
+        for (int i = 0; i < NA / W; i++) {
+            int row, term;
+            spot<Steep, W, BM>(i, row, term);
+            left_type *to = panel_a(stage) + term * PITCH_A + row;
+            if (Steep) {
+#pragma unroll
+                for (int k = 0; k < W; k++) {
+                    to[k * PITCH_A] = M::stage_left(h[i * W + k], t.conjugate_a);
+                }
+            } else {
+                const int V = W < 16 / (int)sizeof(left_type) ? W : 16 / (int)sizeof(left_type);
+#pragma unroll
+                for (int k = 0; k < W; k += V) {
+                    ts_vector<left_type, V> vector;
+#pragma unroll
+                    for (int v = 0; v < V; v++) {
+                        vector.at[v] = M::stage_left(h[i * W + k + v], t.conjugate_a);
+                    }
+                    *reinterpret_cast<ts_vector<left_type, V> *>(to + k) = vector;
+                }
+            }
+        }
+    }
+    template <bool Steep, int W> TS_DEVICE void place_right(const ts_tile &t, int stage, const storage *h)
+    {
+#pragma unroll
+        for (int i = 0; i < NB / W; i++) {
+            int row, term;
+            spot<Steep, W, BN>(i, row, term);
+            right_type *to = panel_b(stage) + term * PITCH_B + row;
+            if (Steep) {
+#pragma unroll
+                for (int k = 0; k < W; k++) {
+                    to[k * PITCH_B] = M::stage_right(h[i * W + k], t.conjugate_b);
+                }
+            } else {
+                const int V = W < 16 / (int)sizeof(right_type) ? W : 16 / (int)sizeof(right_type);
+#pragma unroll
+                for (int k = 0; k < W; k += V) {
+                    ts_vector<right_type, V> vector;
+#pragma unroll
+                    for (int v = 0; v < V; v++) {
+                        vector.at[v] = M::stage_right(h[i * W + k + v], t.conjugate_b);
+                    }
+                    *reinterpret_cast<ts_vector<right_type, V> *>(to + k) = vector;
+                }
+            }
+        }
+    }
+    TS_DEVICE void place(const ts_tile &t, int32_t panel, int stage, const held &h)
+    {
+        const bool full = is_full(t, panel);
+        if (t.a_wide) {
+            place_left<false, WA>(t, stage, h.a);
+        } else if (t.a_steep && full) {
+            place_left<true, WA>(t, stage, h.a);
+        } else if (t.a_by_term) {
+            place_left<true, 1>(t, stage, h.a);
+        } else {
+            place_left<false, 1>(t, stage, h.a);
+        }
+        if (t.b_wide) {
+            place_right<false, WB>(t, stage, h.b);
+        } else if (t.b_steep && full) {
+            place_right<true, WB>(t, stage, h.b);
+        } else if (t.b_by_term) {
+            place_right<true, 1>(t, stage, h.b);
+        } else {
+            place_right<false, 1>(t, stage, h.b);
         }
     }
 
@@ -343,9 +373,10 @@ struct ts_tile {
         typename M::sum at[TM][TN / M::pack];
         int64_t index[Track == 1 ? TM : 1][Track == 1 ? TN : 1];
     };
+    typedef typename ts_piece_of<M::pack, right_type>::type piece; /* right elements in words, as they are worked on */
     struct fragment {
         left_type a[TM];
-        right_type b[TN];
+        piece b[TN / M::pack];
     };
     /* pa, pb: where this thread's rows and columns begin. */
     TS_DEVICE void read(fragment &f, const left_type *pa, const right_type *pb, int term)
@@ -356,7 +387,8 @@ struct ts_tile {
         }
 #pragma unroll
         for (int g = 0; g < GB; g++) {
-            ts_read_vector<right_type, VB>(pb + term * PITCH_B + g * (8 * VB), f.b + g * VB);
+            ts_read_vector<piece, VB / M::pack>(reinterpret_cast<const piece *>(pb + term * PITCH_B + g * (8 * VB)),
+                                                f.b + g * (VB / M::pack));
         }
     }
     TS_DEVICE void multiply(sums &s, const fragment &f, int64_t term, const ts_context &context)
@@ -370,19 +402,46 @@ struct ts_tile {
                     bool better = P::better(x, s.at[i][j].best);
                     s.at[i][j].best = better ? x : s.at[i][j].best;
                     s.index[i][j] = better ? term : s.index[i][j];
-                } else if constexpr (M::pack == 1) {
-                    M::pair(s.at[i][j], f.a[i], f.b[j], context);
                 } else {
-                    typename ts_word_of<M::pack>::type word;
-                    memcpy(&word, f.b + j * M::pack, sizeof word);
-                    M::pair(s.at[i][j], f.a[i], word, context);
+                    M::pair(s.at[i][j], f.a[i], f.b[j], context);
                 }
             }
         }
     }
-    template <int N> struct ts_word_of {
-        typedef uint32_t type;
-    };
+    static const bool RISES = M::rises && Track != 1 && BK % 2 == 0 && TM * TN >= 32;
+    /* Have all sums of the warp risen above -0? Once they have, they stay there. */
+    TS_DEVICE bool risen(const sums &s)
+    {
+        int32_t least = 0;
+#pragma unroll
+        for (int i = 0; i < TM; i++) {
+#pragma unroll
+            for (int j = 0; j < TN / M::pack; j++) {
+                least = ts_min_i32(least, M::height(s.at[i][j]));
+            }
+        }
+        return ts_ballot(least >= 0) == 0xffffffffu;
+    }
+    TS_DEVICE void compute_risen(sums &s, int stage)
+    {
+        const left_type *pa = panel_a(stage) + row_of(0);
+        const right_type *pb = panel_b(stage) + column_of(0);
+        fragment f[2];
+#pragma unroll 1
+        for (int part = 0; part < BK; part += 2) {
+            read(f[0], pa, pb, 0);
+            read(f[1], pa, pb, 1);
+#pragma unroll
+            for (int i = 0; i < TM; i++) {
+#pragma unroll
+                for (int j = 0; j < TN / M::pack; j++) {
+                    M::two_pairs(s.at[i][j], f[0].a[i], f[0].b[j], f[1].a[i], f[1].b[j]);
+                }
+            }
+            pa += 2 * PITCH_A;
+            pb += 2 * PITCH_B;
+        }
+    }
     /* Fragments are read one term ahead of their use. */
     TS_DEVICE void compute(sums &s, int stage, int64_t first_term, int32_t terms, const ts_context &context)
     {
@@ -449,47 +508,83 @@ struct ts_tile {
     /* What is read in place of a row past the end: a valid one, and for wide reads one at the same place in its group. */
     TS_DEVICE int64_t spare_row(bool wide, int row) { return wide ? row % (16 / (int)sizeof(storage)) : 0; }
 
-    template <typename Step> TS_DEVICE void walk(const ts_tile &t, int32_t panels, const Step &step)
+    template <typename Step> TS_DEVICE void walk(ts_tile &t, int32_t panels, const Step &step)
     {
         fill(t, 0);
+        ts_stages_init(stage_at(0), PANELS, THREADS, t.walks++ == 0);
         ts_sync();
         if constexpr (M::raw) {
-            for (int i = 0; i < STAGES - 1; i++) {
+            /* Where tables of offsets take turns, so do all threads; else only stages hold them back. */
+            for (int i = 0; i < AHEAD; i++) {
                 if (i < panels) {
                     issue(t, i, i);
                     fill_next(t, i);
                 }
+                ts_stage_commit(stage_at(i));
                 ts_copy_commit();
             }
-            int stage = 0, next = STAGES - 1;
+            int stage = 0, next = AHEAD;
+            uint32_t parity = 0, next_parity = 0; /* how often the stage has been used before, odd or even */
 #pragma unroll 1
             for (int32_t panel = 0; panel < panels; panel++) {
-                ts_copy_wait<STAGES - 2>();
-                ts_sync();
-                if (panel + STAGES - 1 < panels) {
-                    issue(t, panel + STAGES - 1, next);
-                    fill_next(t, panel + STAGES - 1);
+                if (panel + AHEAD < panels) {
+                    ts_stage_reuse(stage_at(next), next_parity);
+                    issue(t, panel + AHEAD, next);
+                    fill_next(t, panel + AHEAD);
+                    ts_stage_commit(stage_at(next));
                 }
                 ts_copy_commit();
+                if (t.affine) {
+                    ts_stage_wait<AHEAD>(stage_at(stage), parity);
+                } else {
+                    ts_copy_wait<AHEAD>();
+                    ts_sync();
+                }
                 step(panel, stage);
+                ts_stage_release(stage_at(stage));
+                parity ^= stage + 1 == STAGES ? 1u : 0u;
                 stage = stage + 1 == STAGES ? 0 : stage + 1;
+                next_parity ^= next + 1 == STAGES ? 1u : 0u;
                 next = next + 1 == STAGES ? 0 : next + 1;
             }
+            ts_copy_wait<0>(); /* nothing arrives late */
         } else {
+            /* Through registers, for elements are converted: what is placed for the next panel was fetched a panel ago. */
             held h;
+            int stage = 0, next = 1;
+            uint32_t parity = 0, next_parity = 0;
             fetch(t, 0, h);
-            place(t, 0, h);
+            place(t, 0, 0, h);
+            ts_stage_stored(stage_at(0));
             fill_next(t, 0);
-            for (int32_t panel = 0; panel < panels; panel++) {
+            if (!t.affine) {
                 ts_sync();
-                if (panel + 1 < panels) {
-                    fetch(t, panel + 1, h);
-                    fill_next(t, panel + 1);
+            }
+            if (panels > 1) {
+                fetch(t, 1, h);
+                fill_next(t, 1);
+            }
+#pragma unroll 1
+            for (int32_t panel = 0; panel < panels; panel++) {
+                if (!t.affine) {
+                    ts_sync(); /* the table that the fetch goes by */
                 }
-                step(panel, (panel & 1));
                 if (panel + 1 < panels) {
-                    place(t, panel + 1, h);
+                    ts_stage_reuse(stage_at(next), next_parity);
+                    place(t, panel + 1, next, h);
+                    ts_stage_stored(stage_at(next));
+                    if (panel + 2 < panels) {
+                        fetch(t, panel + 2, h);
+                        fill_next(t, panel + 2);
+                    }
                 }
+                ts_stage_wait<0>(stage_at(stage), parity);
+                step(panel, stage);
+                ts_stage_release(stage_at(stage));
+                parity ^= stage + 1 == PANELS ? 1u : 0u;
+                stage = stage + 1 == PANELS ? 0 : stage + 1;
+                next_parity ^= next + 1 == PANELS ? 1u : 0u;
+                next = next + 1 == PANELS ? 0 : next + 1;
             }
         }
     }
@@ -509,16 +604,19 @@ struct ts_tile {
         t.wide = p.modes.wide;
         t.conjugate_a = p.conjugate_a;
         t.conjugate_b = p.conjugate_b;
+        t.walks = 0;
         t.a_by_term = p.sum_count > 0 && (p.left_count == 0 || ts_magnitude(t.sum_modes[p.sum_count - 1].a) <
                                                                    ts_magnitude(left_modes[p.left_count - 1].a));
         t.b_by_term = p.sum_count > 0 && (p.right_count == 0 || ts_magnitude(t.sum_modes[p.sum_count - 1].b) <
                                                                     ts_magnitude(right_modes[p.right_count - 1].b));
-        t.a_wide = M::raw && sizeof(storage) < 16 &&
+        t.a_wide = sizeof(storage) < 16 && (M::raw || NA % WA == 0) &&
                    ts_wide_rows<true>(p, modes, ts_address(p.a), p.batch_count, p.left_count,
                                       p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
-        t.b_wide = M::raw && sizeof(storage) < 16 &&
+        t.b_wide = sizeof(storage) < 16 && (M::raw || NB % WB == 0) &&
                    ts_wide_rows<false>(p, modes, ts_address(p.b), p.batch_count + p.left_count, p.right_count,
                                        p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
+        const bool steep_a = !M::raw && NA % WA == 0 && ts_steep<true>(p, modes, ts_address(p.a), p.batch_count, p.left_count, p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
+        const bool steep_b = !M::raw && NB % WB == 0 && ts_steep<false>(p, modes, ts_address(p.b), p.batch_count + p.left_count, p.right_count, p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
         for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
             const ts_contract_item place = ts_contract_item_of(p, item);
             const int32_t panels = (int32_t)((place.last - place.first + BK - 1) / BK); /* 2^31 of them are years of work */
@@ -528,6 +626,8 @@ struct ts_tile {
             t.terms = (int32_t)(place.last - place.first);
             t.affine = p.sum_count == 1 && place.first == 0 && place.last < ((int64_t)1 << 30) &&
                        ts_magnitude(t.sum_modes[0].a) < ((int64_t)1 << 27) && ts_magnitude(t.sum_modes[0].b) < ((int64_t)1 << 27);
+            t.a_steep = steep_a && t.affine;
+            t.b_steep = steep_b && t.affine;
             t.a_step = t.affine ? (int32_t)t.sum_modes[0].a * (int32_t)sizeof(storage) : 0;
             t.b_step = t.affine ? (int32_t)t.sum_modes[0].b * (int32_t)sizeof(storage) : 0;
             ts_sync(); /* the tables of the item before are no longer read */
@@ -558,7 +658,7 @@ struct ts_tile {
                 }
             }
             /* Numbers of intervals are bytes, so long sums have intervals of several panels. */
-            const int32_t per_interval = (panels + 255) / 256;
+            const int32_t per_interval = ts_most((panels + 255) / 256, 32 / BK);
             if (panels > 0) {
                 int32_t inside = 0;
                 uint32_t interval = 0; /* four times in a word */
@@ -573,9 +673,15 @@ struct ts_tile {
                         }
                     }
                 }
+                bool high = false;
                 walk(t, panels, [&](int32_t panel, int stage) {
                     int64_t left_over = place.last - place.first - (int64_t)panel * BK;
-                    compute(s, stage, place.first + (int64_t)panel * BK, left_over < BK ? (int32_t)left_over : BK, context);
+                    if (RISES && high && left_over >= BK) {
+                        compute_risen(s, stage);
+                    } else {
+                        compute(s, stage, place.first + (int64_t)panel * BK, left_over < BK ? (int32_t)left_over : BK, context);
+                        high = RISES && (panel < 4 || panel % 16 == 0) && risen(s);
+                    }
                     if constexpr (Track == 2) {
                         if (++inside == per_interval || panel + 1 == panels) {
                             note(s, interval);
@@ -644,7 +750,7 @@ struct ts_tile {
         memcpy(&bits, &index, 4);
         found_best()[at] = bits;
     }
-    TS_DEVICE void find(const ts_tile &t, const ts_cuda_contract &p, const ts_contract_item &place, int32_t panels,
+    TS_DEVICE void find(ts_tile &t, const ts_cuda_contract &p, const ts_contract_item &place, int32_t panels,
                         int32_t per_interval, char *w, const ts_context &context)
     {
         if constexpr (Track == 2) {
