@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -80,19 +81,49 @@ def run_ours(options, path):
     return result["tc"], result["sc"], result["seconds"]
 
 
+class OutOfTime(Exception):
+    pass
+
+
+def out_of_time(number, frame):
+    raise OutOfTime
+
+
 def run_cotengra(options, inputs, output, sizes):
+    """Best of the trials that had ended after a quarter more than the time: a trial at hand is not waited for."""
     import cotengra
     names = {}
     rename = lambda labels: [names.setdefault(l, cotengra.get_symbol(len(names))) for l in labels]
     terms = [rename(dict.fromkeys(term)) for term in inputs]
     result = rename(dict.fromkeys(output))
     size = {names[l]: n for l, n in sizes.items() if l in names}
-    start = time.time()
     search = cotengra.HyperOptimizer(minimize="flops", max_time=options.time, max_repeats=10**6, progbar=False,
                                      parallel=options.threads if options.threads > 1 else False,
                                      reconf_opts={}, on_trial_error="ignore")
-    tree = search.search(terms, result, size)
-    return price(inputs, output, sizes, tree.get_path()), time.time() - start, len(search.scores)
+    signal.signal(signal.SIGALRM, out_of_time)
+    start = time.time()
+    signal.setitimer(signal.ITIMER_REAL, 1.25 * options.time)
+    try:
+        search.search(terms, result, size)
+    except OutOfTime:
+        pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    took = time.time() - start
+    if "tree" not in search.best:
+        raise TimeoutError("no trial ended in time")
+    return price(inputs, output, sizes, search.best["tree"].get_path()), took, len(search.scores)
+
+
+def run_apart(name, options, path):
+    """In a process of its own, whose workers can be ended with it."""
+    child = subprocess.Popen([sys.executable, __file__, "--peer", name, "--time", str(options.time), "--threads",
+                              str(options.threads), path], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    answer = child.stdout.readline()  # not to the end: workers hold the pipe open
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    return json.loads(answer) if answer else None
 
 
 def run_omeco(options, inputs, output, sizes):
@@ -123,7 +154,12 @@ def main():
     parser.add_argument("--time", type=float, default=10.0, help="seconds for each program and network")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peer", choices=("cotengra", "omeco"), help="run this program only, print JSON")
     options = parser.parse_args()
+    if options.peer is not None:
+        run = {"cotengra": run_cotengra, "omeco": run_omeco}[options.peer]
+        print(json.dumps(attempt(run, options, *read(options.files[0])[:3])), flush=True)
+        os._exit(0)  # workers that are still busy are not waited for
     print("| network | tensors | tensum tc | sc | s | published tc | by | cotengra tc | s | trials "
           "| omeco tc | s | trials |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
@@ -137,7 +173,7 @@ def main():
             best, by = min(price(inputs, output, sizes, p) for p in paths), "reference path"
         peers = [None, None]
         if not options.no_peers:
-            peers = [attempt(run, options, inputs, output, sizes) for run in (run_cotengra, run_omeco)]
+            peers = [run_apart(peer, options, path) for peer in ("cotengra", "omeco")]
         cells = [name, str(len(inputs)), f"{tc:.2f}", f"{sc:.1f}", f"{seconds:.1f}", text(best), by]
         for peer in peers:
             cells += [f"{peer[0]:.2f}", f"{peer[1]:.1f}", str(peer[2])] if peer else ["", "", ""]

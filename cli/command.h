@@ -80,8 +80,8 @@ bool was_interrupted(void);
 void end_progress(void);
 /* Make Ctrl-C ask for an end. */
 void catch_interrupts(void);
-/* Once the input is read: leave with EXIT_MEMORY if that took more than the memory limit. */
-void check_reading(const shared_options *shared);
+/* Leave with EXIT_MEMORY if what has been done took more than the memory limit. */
+void check_memory(const shared_options *shared, const char *what);
 double seconds_now(void);
 void *allocate_or_exit(size_t count, size_t bytes);
 

@@ -130,7 +130,7 @@ tensum_status open_network(const network_arguments *a, const shared_options *sha
     if (status != TENSUM_OK) {
         return status;
     }
-    check_reading(shared);
+    check_memory(shared, "reading the input");
     input->semiring = shared->semiring >= 0 ? (tensum_semiring)shared->semiring : TENSUM_SUM_PRODUCT;
     return choose_dtype(shared, input);
 }
@@ -141,6 +141,7 @@ static uint64_t held_bytes(const network_input *input, unsigned modes)
     int64_t n = tensum_network_operand_count(input->network);
     uint64_t element = tensum_dtype_bytes(input->dtype), bytes = 0;
     uint64_t gradient = (modes & TENSUM_GRADIENT) != 0 ? tensum_dtype_bytes(tensum_dtype_gradient(input->dtype)) : 0;
+    uint64_t each = 2 * (sizeof(tensum_tensor) + 4 * sizeof(void *)); /* a tensor's own, its gradient's and the file's */
     for (int64_t i = -1; i < n; i++) {
         const tensum_tensor *array = i >= 0 ? tensum_arrays_tensor(input->arrays, i) : NULL;
         const int64_t *extents;
@@ -152,7 +153,7 @@ static uint64_t held_bytes(const network_input *input, unsigned modes)
         for (int32_t m = 0; m < rank; m++) {
             count *= (uint64_t)extents[m];
         }
-        bytes += count * (element + (i >= 0 ? gradient : 0));
+        bytes += each + count * (element + (i >= 0 ? gradient : 0));
         if (array != NULL && array->dtype != input->dtype) {
             bytes += count * tensum_dtype_bytes(array->dtype);
         }
@@ -238,6 +239,7 @@ tensum_status make_inputs(const network_arguments *a, const shared_options *shar
         exit(EXIT_USAGE);
     }
     double number = a->fill != NULL ? strtod(a->fill, NULL) : 0;
+    check_memory(shared, "planning");
     input->tensors = allocate_or_exit((size_t)n, sizeof *input->tensors);
     input->owned = allocate_or_exit((size_t)n, sizeof *input->owned);
     for (int64_t i = 0; i < n && status == TENSUM_OK; i++) {

@@ -258,7 +258,7 @@ static tensum_status solve(const arguments *a, const shared_options *shared, int
         status = tensum_problem_read(a->path, &a->problem, &problem);
     }
     if (status == TENSUM_OK) {
-        check_reading(shared);
+        check_memory(shared, "reading the input");
         status = read_given_order(shared, tensum_problem_network(problem), &tree);
     }
     if (status == TENSUM_OK) {

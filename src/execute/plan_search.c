@@ -11,6 +11,7 @@ static const double least_search = 4 << 20; /* bytes that the search may take wh
 /* Bytes of the best plan so far, for the message. */
 typedef struct shortfall {
     uint64_t total, arena, rest;
+    uint64_t fixed; /* of the last plan: what is held already, and tables that every order needs */
 } shortfall;
 
 /* What the order search counts, for a set of modes: see ts_memory. Good enough to aim; the program is what is measured. */
@@ -55,12 +56,12 @@ static tensum_status try_tree(tensum_network *network, tensum_tree *tree, const 
     if (made->too_large) {
         needed = UINT64_MAX;
     } else {
-        TRY(ts_program_measure(made, context, options->device, modes, &needed));
+        TRY(ts_program_measure(made, context, options->device, modes, &needed, &least->fixed));
     }
     *fits = needed <= options->memory_limit;
     if (needed < least->total) {
         uint64_t arena = ts_plan_arena_bytes(made, modes);
-        *least = (shortfall){needed, arena, needed - options->memory_taken - arena};
+        *least = (shortfall){needed, arena, needed - options->memory_taken - arena, least->fixed};
     }
     *plan = made;
     made = NULL;
@@ -89,7 +90,7 @@ static tensum_status search_within(tensum_network *network, tensum_order_options
     tensum_status status = TENSUM_OK;
     tensum_tree *tree = NULL, *last = NULL;
     tensum_plan *plan = NULL;
-    shortfall least = {UINT64_MAX, 0, 0};
+    shortfall least = {UINT64_MAX, 0, 0, 0};
     bool fits = false;
     unsigned modes = options->memory_modes != 0 ? options->memory_modes : TENSUM_VALUE;
     uint64_t limit = options->memory_limit, share = ts_program_share(limit), element_bytes = order->element_bytes;
@@ -145,6 +146,9 @@ static tensum_status search_within(tensum_network *network, tensum_order_options
             *out = plan;
             plan = NULL;
             goto done;
+        }
+        if (least.fixed >= limit) {
+            break;
         }
         /* Mostly the arena is what counts; what comes to it changes with the tree, but not by much. */
         double arena = (double)ts_plan_arena_bytes(plan, modes), allowed = room - (double)least.rest;

@@ -75,9 +75,12 @@ static uint64_t table_bytes(const tensum_program *program, int32_t workspaces)
     uint64_t strides = values + ts_strides_total(plan);
     uint64_t each = steps * (sizeof(ts_forward_spec) + sizeof(int64_t)) + modes * sizeof(ts_mode) +
                     strides * sizeof(int64_t) * ((program->modes & TENSUM_GRADIENT) != 0 ? 2 : 1) + values * sizeof(char *);
-    /* labels of steps and values lie in the plan twice, as numbers and as names */
-    return values * sizeof(ts_value) + steps * sizeof(ts_step) + 2 * modes * (sizeof(int32_t) + sizeof(int64_t)) +
-           (uint64_t)workspaces * each;
+    /* The plan has room for 3 values and 2 steps for each operand, and labels of steps and values twice, as numbers and as
+     * names. Network and tree come to about 100 bytes an operand and 50 a label of one, and making the plan to as many. */
+    const tensum_network *network = plan->network;
+    uint64_t n = (uint64_t)network->operand_count, pins = (uint64_t)network->offsets[n];
+    return 3 * n * sizeof(ts_value) + 2 * n * sizeof(ts_step) + 2 * modes * (sizeof(int32_t) + sizeof(int64_t)) + 200 * n +
+           100 * pins + (uint64_t)workspaces * each;
 }
 
 /* Workspace, tables as far as they exceed the share that is left to small things, and what the caller holds. */
@@ -265,7 +268,7 @@ done:
 }
 
 tensum_status ts_program_measure(tensum_plan *plan, tensum_context *context, tensum_device device, unsigned modes,
-                                 uint64_t *bytes)
+                                 uint64_t *bytes, uint64_t *fixed)
 {
     tensum_status status = TENSUM_OK;
     tensum_program *program = NULL;
@@ -275,6 +278,7 @@ tensum_status ts_program_measure(tensum_plan *plan, tensum_context *context, ten
     TRY(start_program(plan, context, device, modes & ~(unsigned)TENSUM_WINNERS, true, false, &program));
     TRY(compile_for(backend, program));
     *bytes = counted_bytes(program, lanes_of(program));
+    *fixed = counted_bytes(program, 0) - program->workspace_bytes;
 done:
     tensum_program_release(program);
     return status;

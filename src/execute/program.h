@@ -22,8 +22,9 @@ struct tensum_program {
 
 /* What of a limit is left to small things that are not counted: plan, program, stacks, pages of code. */
 uint64_t ts_program_share(uint64_t limit);
-/* What a program of these modes would take on a device, counted as tensum_plan_options::memory_limit tells. */
+/* What a program of these modes would take on a device, counted as tensum_plan_options::memory_limit tells; *fixed: of
+ * that, what no other order of the same network would change. */
 tensum_status ts_program_measure(tensum_plan *plan, tensum_context *context, tensum_device device, unsigned modes,
-                                 uint64_t *bytes);
+                                 uint64_t *bytes, uint64_t *fixed);
 
 #endif
