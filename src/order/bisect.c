@@ -494,3 +494,19 @@ done:
     ts_free(sides);
     return status;
 }
+
+tensum_status ts_bisect_refine(const ts_nets *nets, double slack, uint8_t *side, double *cut)
+{
+    level whole = {0};
+    double weight[2] = {0.0, 0.0}, heavier;
+    tensum_status status;
+    TRY(first_level(nets, &whole));
+    for (int32_t v = 0; v < nets->vertex_count; v++) {
+        weight[side[v]] += nets->vertex_weights[v];
+    }
+    double total = weight[0] + weight[1];
+    TRY(refine(&whole, fmin(fmax(weight[0], weight[1]) + slack * total, total - 2.0), side, cut, &heavier));
+done:
+    level_free(&whole);
+    return status;
+}

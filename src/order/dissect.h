@@ -16,6 +16,9 @@ typedef struct ts_nets {
  * of nets with pins on both sides. */
 tensum_status ts_bisect(const ts_nets *nets, double imbalance, ts_random *random, uint8_t *side, double *cut);
 
+/* Better a cut by moves of vertices; the heavier side grows by at most `slack` of the whole, and leaves 2 to the other. */
+tensum_status ts_bisect_refine(const ts_nets *nets, double slack, uint8_t *side, double *cut);
+
 /* Nested dissection: tensors are cut in two so that the labels between the halves weigh least, and so on in each half.
  * Labels that leave a part are in the last step of that part however it is cut: they count by `outer` (0 to 1) only.
  * Small parts get their best order. `metis`: cut by METIS in place of ts_bisect. false in *found if the budget ended before. */

@@ -35,4 +35,9 @@ tensum_status ts_exact_order(const ts_hypergraph *graph, const ts_price *price, 
 tensum_status ts_reconfigure(ts_state *state, const ts_price *price, int32_t width, ts_random *random,
                              ts_budget *budget, bool *changed);
 
+/* Make the cut at the largest intermediate lighter, and small subtrees optimal after that, for as long as the price falls:
+ * see waist.c. */
+tensum_status ts_refine_waist(ts_state *state, const ts_price *price, int32_t width, ts_random *random, ts_budget *budget,
+                              bool *changed);
+
 #endif

@@ -298,6 +298,34 @@ static const int32_t *start_of_chain(int32_t chain, int32_t *const *kinds, const
     return count > 0 ? kinds[order[chain % count]] : NULL;
 }
 
+/* Refine the best tree at its waist, in a small share of the work that the search was given. */
+static tensum_status refine_waist(const party *p, ts_control *control, double allowed, uint64_t seed, int32_t *pairs)
+{
+    ts_state state = {0};
+    int32_t *scratch = NULL;
+    ts_random random;
+    bool changed;
+    double now = ts_seconds(), work = 0.02 * allowed;
+    ts_budget budget = {work, work, now, 0.0, control, true};
+    tensum_status status;
+    if (p->search->deadline > 0.0) {
+        budget.deadline = fmin(p->search->deadline, now) + 0.01 * fmax(0.0, now - p->search->started);
+    }
+    ts_random_seed(&random, seed);
+    TRY(ts_state_create(&state, p->graph));
+    TRY(ts_allocate(2 * (size_t)state.leaves - 1, sizeof *scratch, what, &scratch));
+    ts_state_load(&state, pairs);
+    ts_state_refresh(&state, scratch);
+    TRY(ts_refine_waist(&state, &p->search->price, p->recipe->width < 8 ? p->recipe->width : 8, &random, &budget, &changed));
+    if (changed) {
+        ts_state_store(&state, scratch, pairs);
+    }
+done:
+    ts_state_free(&state);
+    ts_free(scratch);
+    return status;
+}
+
 static tensum_status search_large(party *p, ts_control *control, double *work, int32_t *pairs)
 {
     const ts_search *search = p->search;
@@ -382,6 +410,9 @@ static tensum_status search_large(party *p, ts_control *control, double *work, i
         if (predict(p, prices[0]) < search->enough * done || atomic_load(&control->stop)) {
             break;
         }
+    }
+    if (recipe->width > 0 && recipe->anneal && !atomic_load(&control->stop)) {
+        TRY(refine_waist(p, control, allowed, derive(seeds, 99), population[0]));
     }
 finish:
     memcpy(pairs, population[0], 2 * steps * sizeof *pairs);

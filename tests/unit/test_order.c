@@ -1,4 +1,4 @@
-/* order: trees and paths, costs, every optimizer against trees tried one by one, slices against a limit. */
+/* order: costs, every optimizer against trees tried one by one, slices against a limit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -193,108 +193,12 @@ static void check_tree(const int32_t *steps, int32_t n)
     free(used);
 }
 
-/* ---- trees ---- */
-
-static void paths_and_ssa_are_the_same(void **state)
-{
-    (void)state;
-    /* the example of opt_einsum's documentation: ssa [(0,3),(2,4),(1,5)] = linear [(0,3),(1,2),(0,1)] */
-    const int64_t offsets[] = {0, 2, 4, 6}, ssa[] = {0, 3, 2, 4, 1, 5}, linear[] = {0, 3, 1, 2, 0, 1};
-    tensum_tree *from_ssa, *from_path;
-    OK(tensum_tree_from_ssa(4, 3, offsets, ssa, &from_ssa));
-    OK(tensum_tree_from_path(4, 3, offsets, linear, &from_path));
-    const int64_t *children;
-    int64_t positions[6];
-    tensum_tree_steps(from_path, NULL, &children);
-    for (int i = 0; i < 6; i++) {
-        assert_int_equal(children[i], ssa[i]);
-    }
-    tensum_tree_path(from_ssa, positions);
-    for (int i = 0; i < 6; i++) {
-        assert_int_equal(positions[i], linear[i]);
-    }
-    assert_int_equal(tensum_tree_leaf_count(from_ssa), 4);
-    assert_int_equal(tensum_tree_step_count(from_ssa), 3);
-    tensum_tree_release(from_ssa);
-    tensum_tree_release(from_path);
-}
-
 static void refuses(tensum_status status, const char *part)
 {
     assert_int_equal(status, TENSUM_STATUS_INVALID_PATH);
     if (strstr(tensum_last_error(), part) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", tensum_last_error(), part);
     }
-}
-
-static void malformed_paths_are_refused_with_the_step(void **state)
-{
-    (void)state;
-    tensum_tree *tree = NULL;
-    const int64_t two[] = {0, 2, 4}, wide[] = {0, 3};
-    refuses(tensum_tree_from_ssa(3, 2, two, (const int64_t[]){0, 1, 0, 2}, &tree), "step 1 uses id 0");
-    refuses(tensum_tree_from_ssa(3, 2, two, (const int64_t[]){0, 4, 1, 2}, &tree), "step 0 uses id 4");
-    refuses(tensum_tree_from_ssa(3, 2, two, (const int64_t[]){0, -1, 1, 2}, &tree), "step 0 uses id -1");
-    refuses(tensum_tree_from_ssa(3, 1, two, (const int64_t[]){0, 1}, &tree), "2 tensors are left");
-    refuses(tensum_tree_from_ssa(3, 1, (const int64_t[]){0, 0}, NULL, &tree), "step 0 has 0 operands");
-    refuses(tensum_tree_from_ssa(1, 1, wide, (const int64_t[]){0, 0, 0}, &tree), "step 0");
-    refuses(tensum_tree_from_path(3, 2, two, (const int64_t[]){0, 1, 0, 2}, &tree), "step 1 uses position 2");
-    refuses(tensum_tree_from_path(3, 2, two, (const int64_t[]){1, 1, 0, 1}, &tree), "step 0 uses position 1 twice");
-    refuses(tensum_tree_from_path(3, 1, two, (const int64_t[]){0, 3}, &tree), "step 0 uses position 3");
-    assert_null(tree);
-    OK(tensum_tree_from_path(3, 1, wide, (const int64_t[]){2, 0, 1}, &tree));
-    tensum_tree_release(tree);
-    OK(tensum_tree_from_ssa(1, 0, NULL, NULL, &tree));
-    tensum_tree_release(tree);
-    OK(tensum_tree_from_ssa(0, 0, NULL, NULL, &tree));
-    tensum_tree_release(tree);
-}
-
-static void slices_belong_to_a_tree(void **state)
-{
-    (void)state;
-    tensum_tree *tree, *sliced = NULL;
-    const int64_t *labels, offsets[] = {0, 2}, both[] = {0, 1}, twice[] = {7, 'i', 7}, two[] = {'i', -7};
-    OK(tensum_tree_from_ssa(2, 1, offsets, both, &tree));
-    assert_int_equal(tensum_tree_with_slices(tree, 3, twice, &sliced), TENSUM_STATUS_INVALID_ARGUMENT);
-    assert_non_null(strstr(tensum_last_error(), "7"));
-    OK(tensum_tree_with_slices(tree, 2, two, &sliced));
-    assert_int_equal(tensum_tree_slices(sliced, &labels), 2);
-    assert_int_equal(labels[0], 'i');
-    assert_int_equal(labels[1], -7);
-    assert_int_equal(tensum_tree_slices(tree, NULL), 0);
-    tensum_tree_release(tree);
-    tensum_tree_release(sliced);
-}
-
-static void a_chain_of_a_million_needs_no_stack(void **state)
-{
-    (void)state;
-    const int64_t n = 1000000;
-    int64_t *offsets = malloc((size_t)n * sizeof *offsets), *path = malloc(2 * (size_t)n * sizeof *path);
-    tensum_tree *tree;
-    for (int64_t s = 0; s < n; s++) {
-        offsets[s] = 2 * s;
-    }
-    /* first with last, over and over: the result is the last again */
-    for (int64_t s = 0; s < n - 1; s++) {
-        path[2 * s] = 0;
-        path[2 * s + 1] = n - s - 1;
-    }
-    OK(tensum_tree_from_path(n, n - 1, offsets, path, &tree));
-    const int64_t *children;
-    tensum_tree_steps(tree, NULL, &children);
-    assert_int_equal(children[0], 0);
-    assert_int_equal(children[1], n - 1);
-    assert_int_equal(children[2 * 999], 999);
-    assert_int_equal(children[2 * 999 + 1], n + 998);
-    int64_t *back = malloc(2 * (size_t)n * sizeof *back);
-    tensum_tree_path(tree, back);
-    assert_memory_equal(back, path, 2 * (size_t)(n - 1) * sizeof *path);
-    tensum_tree_release(tree);
-    free(offsets);
-    free(path);
-    free(back);
 }
 
 /* ---- costs ---- */
@@ -687,6 +591,53 @@ static void thousands_of_components_are_joined(void **state)
     }
 }
 
+/* From trees made at random, whose waists are wrong, some get cheaper; none gets dearer, and all stay trees. */
+static void the_waist_is_refined(void **state)
+{
+    (void)state;
+    ts_random random;
+    ts_random_seed(&random, 8);
+    ts_price price = TS_PRICE_FLOPS;
+    int better = 0;
+    for (int trial = 0; trial < 40; trial++) {
+        int32_t n = 6 + (int32_t)ts_random_below(&random, 40), steps[2 * 64], scratch[2 * 64];
+        if (trial % 2 == 0) {
+            grid(6, 6);
+            n = 36;
+        } else {
+            random_network(&random, n, 2 * n, 2.5 / n);
+        }
+        int32_t ids[64], count = n;
+        for (int32_t i = 0; i < n; i++) {
+            ids[i] = i;
+        }
+        for (int32_t s = 0; s < n - 1; s++) { /* any tree */
+            for (int i = 0; i < 2; i++) {
+                int32_t at = (int32_t)ts_random_below(&random, (uint64_t)count);
+                steps[2 * s + i] = ids[at];
+                ids[at] = ids[--count];
+            }
+            ids[count++] = n + s;
+        }
+        ts_state tree;
+        bool changed;
+        ts_budget budget = {1.0, 1.0, 0.0, 0.0, NULL, true};
+        OK(ts_state_create(&tree, &made.graph));
+        ts_state_load(&tree, steps);
+        ts_state_refresh(&tree, scratch);
+        OK(ts_reconfigure(&tree, &price, 4, &random, &budget, &changed));
+        double before = ts_state_price(&tree, &price);
+        OK(ts_refine_waist(&tree, &price, 4, &random, &budget, &changed));
+        double after = ts_state_price(&tree, &price);
+        assert_true(changed ? after < before : fabs(after - before) < 1e-9);
+        better += changed;
+        ts_state_store(&tree, scratch, steps);
+        check_tree(steps, n);
+        ts_state_free(&tree);
+    }
+    assert_true(better > 10);
+}
+
 /* ---- slices ---- */
 
 static void slices_keep_the_limit(void **state)
@@ -863,10 +814,6 @@ static void failed_allocations_leave_nothing_behind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paths_and_ssa_are_the_same),
-        cmocka_unit_test(malformed_paths_are_refused_with_the_step),
-        cmocka_unit_test(slices_belong_to_a_tree),
-        cmocka_unit_test(a_chain_of_a_million_needs_no_stack),
         cmocka_unit_test(costs_are_what_they_are_called),
         cmocka_unit_test(random_costs_agree_with_the_definition),
         cmocka_unit_test(exact_orders_are_the_best_of_all),
@@ -882,6 +829,7 @@ int main(void)
         cmocka_unit_test(trees_do_not_depend_on_the_number_of_threads),
         cmocka_unit_test(windows_only_better_a_tree),
         cmocka_unit_test(thousands_of_components_are_joined),
+        cmocka_unit_test(the_waist_is_refined),
         cmocka_unit_test(slices_keep_the_limit),
         cmocka_unit_test(impossible_limits_say_what_is_needed),
         cmocka_unit_test(the_public_call_checks_its_options),
