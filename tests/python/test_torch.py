@@ -227,6 +227,54 @@ def test_winners():
     assert tensum.matmul(x, y, "max_plus", winners=True)[1].dtype == torch.int64
 
 
+def test_winners_under_vmap():
+    x, y = tensors((3, 4, 5), (3, 5, 6), grad=False)
+    joint = x.unsqueeze(-2) + y.transpose(-1, -2).unsqueeze(-3)
+    value, winners = torch.vmap(lambda a, b: tensum.matmul(a, b, "max_plus", winners="int32"))(x, y)
+    assert torch.equal(value, joint.amax(-1)) and torch.equal(winners.long(), joint.argmax(-1))
+    _, winners = torch.vmap(lambda a: tensum.matmul(a, y[0], "max_plus", winners=True))(x)
+    assert torch.equal(winners, (x.unsqueeze(-2) + y[0].T).argmax(-1))
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_gradients_where_no_term_is_finite(create_graph):
+    # All terms are the zero: the first one wins. An empty sum has no winner.
+    x = torch.full((2, 3), -math.inf, dtype=torch.float64, requires_grad=True)
+    y = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
+    slopes = torch.autograd.grad(tensum.matmul(x, y, "max_plus").sum(), (x, y), create_graph=create_graph)
+    assert slopes[0].tolist() == [[2, 0, 0], [2, 0, 0]] and slopes[1].tolist() == [[2, 2], [0, 0], [0, 0]]
+    x, y = torch.rand(2, 0, requires_grad=True), torch.rand(0, 2, requires_grad=True)
+    value = tensum.matmul(x, y, "max_plus")
+    assert value.tolist() == [[-math.inf] * 2] * 2
+    slopes = torch.autograd.grad(value.sum(), (x, y), create_graph=create_graph)
+    assert [slope.shape for slope in slopes] == [(2, 0), (0, 2)]
+
+
+def test_what_the_backward_pass_reads_must_not_change():
+    x, y = torch.rand(2, 3, requires_grad=True), torch.rand(3, 2)
+    value = tensum.matmul(x, y, "max_times")
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.sum().backward()
+
+
+def test_the_forward_pass_runs_once():
+    # The backward pass of one step reads winners: it agrees with them even where the operands would say otherwise now.
+    x, y = tensors((4, 5), (5, 3))
+    value, winners = tensum.matmul(x, y, "max_plus", winners="int32")
+    with torch.no_grad():
+        expected = torch.zeros_like(x)
+        for i in range(4):
+            for k in range(3):
+                expected[i, winners[i, k]] += 1
+    kept = value.grad_fn.saved_tensors
+    assert any(torch.is_tensor(tensor) and tensor.dtype == torch.int32 for tensor in kept)
+    value.sum().backward()
+    assert torch.equal(x.grad, expected)
+    plain = tensum.matmul(x, y, "max_plus")
+    assert any(torch.is_tensor(tensor) and tensor.dtype == torch.int32 for tensor in plain.grad_fn.saved_tensors)
+
+
 def test_plans_are_differentiable():
     inputs = tensors((2, 3), (3, 4), (4, 2))
     plan = tensum.Plan("ij,jk,kl->il", *inputs, semiring="max_plus", optimize=[(1, 2), (0, 1)])
