@@ -135,16 +135,21 @@ static void words(const ts_cpu_panel *panel, int64_t row_step, int64_t word_step
         const int64_t end = panel->depth - w * 64 < 64 ? panel->depth - w * 64 : 64;
         const int64_t *depths = panel->depths + w * 64;
         uint64_t *out = to + w * word_step;
-        if (panel->rows_unit) { /* one depth of all rows at a time */
-            uint64_t row[TS_MAX_TILE_COLUMNS] = {0};
+        if (panel->rows_unit) { /* one depth of all rows at a time; eight depths make a byte of each row's word */
+            uint8_t bytes[8][TS_MAX_TILE_COLUMNS] = {{0}};
             for (int64_t k = 0; k < end; k++) {
                 const uint8_t *from = source + panel->rows[0] + depths[k];
+                uint8_t *to_bytes = bytes[k / 8];
                 for (int64_t i = 0; i < panel->count; i++) {
-                    row[i] |= (uint64_t)(from[i] != 0) << k;
+                    to_bytes[i] = (uint8_t)(to_bytes[i] | (from[i] != 0) << (k % 8));
                 }
             }
             for (int64_t i = 0; i < panel->count; i++) {
-                out[i * row_step] = row[i];
+                uint64_t word = 0;
+                for (int byte = 0; byte < 8; byte++) {
+                    word |= (uint64_t)bytes[byte][i] << (8 * byte);
+                }
+                out[i * row_step] = word;
             }
             continue;
         }

@@ -114,12 +114,12 @@ typedef _Bool bool;
 /* The first depth whose bit is set in both lines. */
 static void find_bit(const ts_cpu_find *f)
 {
-    const uint64_t *a = f->a, *b = f->b;
+    const uint64_t *a = f->a, *b = f->b, *found = f->accumulators;
     const int32_t columns = TS_TILE_VECTORS * TS_VECTOR_BYTES / 8;
     for (int32_t i = 0; i < f->row_count; i++) {
         for (int32_t j = 0; j < f->column_count; j++) {
-            if (f->winners[i * columns + j] != 0) {
-                continue; /* found in an earlier chunk; depth 0 is found again */
+            if (f->winners[i * columns + j] != 0 || found[i * columns + j] == 0) {
+                continue; /* found in an earlier group (depth 0 is found again), or not there */
             }
             for (int64_t w = 0; w * 64 < f->depth; w++) {
                 uint64_t both = a[i * f->line + w] & b[j * f->line + w];
