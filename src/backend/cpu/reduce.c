@@ -46,11 +46,19 @@ static void reduce_terms(const reduce_job *job, const int64_t *kept_a, int64_t c
         .accumulators = accumulators, .winners = winners, .modulus = job->spec->algebra.modulus,
     };
     job->kernel->reduce_start(accumulators, winners, (int32_t)count);
-    for (; start < end; start += SUM_BLOCK) {
+    /* Terms of a single mode have the same offsets in every block, from another place on. */
+    const bool single = job->sum_count <= 1;
+    const int64_t step = job->sum_count == 1 ? job->sum[0].a * (int64_t)job->element : 0;
+    for (bool first = true; start < end; start += SUM_BLOCK, first = false) {
         const int64_t length = ts_min64(SUM_BLOCK, end - start);
-        ts_cpu_offsets(job->sum, job->sum_count, TS_TENSOR_A, start, length, sum_a);
+        if (single) {
+            piece.a = job->a + start * step;
+        }
+        if (first || !single) {
+            ts_cpu_offsets(job->sum, job->sum_count, TS_TENSOR_A, single ? 0 : start, length, sum_a);
+            piece.sum_unit = ts_cpu_unit(sum_a, length);
+        }
         piece.sum_count = (int32_t)length;
-        piece.sum_unit = ts_cpu_unit(sum_a, length);
         piece.first = start;
         job->kernel->reduce(&piece);
     }
