@@ -73,6 +73,9 @@ typedef struct ts_backend {
     /* Arguments have been validated against the network (shapes, dtypes, devices, aliasing, slice range). */
     tensum_status (*run)(struct tensum_program *program, void *compiled, void *state,
                          const tensum_run_arguments *arguments);
+    /* Asked first, with arguments that have not been validated: are they those of the last run, so that it can be made
+     * again as it was? Then it is, with *status. May be NULL. */
+    bool (*run_again)(void *state, const tensum_run_arguments *arguments, tensum_status *status);
 } ts_backend;
 
 /* NULL if there is no such backend. */

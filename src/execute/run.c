@@ -257,6 +257,9 @@ tensum_status tensum_run(tensum_program *program, tensum_workspace *workspace, c
     if (program == NULL || workspace == NULL || arguments == NULL || workspace->program != program) {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "tensum_run: an argument is NULL or the workspace is another program's");
     }
+    if (program->backend->run_again != NULL && program->backend->run_again(workspace->state, arguments, &status)) {
+        return status;
+    }
     bool same;
     TRY(ts_validate_run(program, workspace, arguments, &same));
     if (program->backend->run != NULL) {

@@ -150,6 +150,162 @@ static void streams_do_not_meet(void **state)
     no_fault();
 }
 
+/* ---- runs like the last one ---- */
+
+static void expect_run(tensum_program *program, tensum_workspace *workspace, const tensum_run_arguments *run, uint64_t out, float expected)
+{
+    float result = -1;
+    succeeds(tensum_run(program, workspace, run));
+    succeeds(tensum_synchronize(cuda0, run->stream));
+    device_read(&result, out, sizeof result);
+    assert_true(result == expected);
+}
+
+/* A run whose arguments are those of the last is one launch; whatever changes in them is noticed. */
+static void only_the_same_run_is_made_again(void **state)
+{
+    chain c;
+    tensum_program *program;
+    tensum_workspace *workspace = NULL;
+    tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+    tensum_device_counters counts;
+    uint64_t out = device_allocate(0, 256), elsewhere;
+    tensum_tensor output = {(void *)(uintptr_t)out, TENSUM_F32, 0, NULL, NULL, cuda0};
+    int64_t across[] = {1, 2}, along[] = {2, 1}, wrong[] = {2, 3};
+    float best, swap;
+    void *stream = stream_create(1), *exec;
+
+    (void)state;
+    chain_make(&c, 9, TENSUM_MAX_PLUS, 0);
+    chain_to_device(&c);
+    program = compile(&c, TENSUM_VALUE, cuda0);
+    succeeds(tensum_workspace_create(program, NULL, &workspace));
+    run.inputs = c.inputs;
+    run.output = &output;
+    best = chain_best(&c, NULL);
+    for (int k = 0; k < 5; k++) {
+        c.data[0] += 1; /* the same memory, other numbers */
+        device_write(c.memory, c.data, 16);
+        best = chain_best(&c, NULL);
+        reset_counts();
+        simcuda_fail(NULL, 0, 0); /* counts calls from here */
+        succeeds(tensum_run(program, workspace, &run));
+        assert_true(k < 2 || real_gpu || simcuda_calls(NULL) <= 4);
+        read_counts(&counts);
+        assert_true(k < 2 || (counts.graph_launches == 1 && counts.launches == 0 && counts.uploads == 0));
+        expect_run(program, workspace, &run, out, best);
+    }
+    /* Strides, in the caller's own array. */
+    c.inputs[3].strides = along;
+    for (int k = 0; k < 3; k++) {
+        expect_run(program, workspace, &run, out, best);
+    }
+    memcpy(along, across, sizeof along);
+    swap = c.data[3 * 4 + 1];
+    c.data[3 * 4 + 1] = c.data[3 * 4 + 2];
+    c.data[3 * 4 + 2] = swap;
+    for (int k = 0; k < 3; k++) {
+        expect_run(program, workspace, &run, out, chain_best(&c, NULL));
+    }
+    c.inputs[3].strides = NULL;
+    swap = c.data[3 * 4 + 1];
+    c.data[3 * 4 + 1] = c.data[3 * 4 + 2];
+    c.data[3 * 4 + 2] = swap;
+    for (int k = 0; k < 3; k++) {
+        expect_run(program, workspace, &run, out, best);
+    }
+    /* What is wrong is told as ever. */
+    c.inputs[8].extents = wrong;
+    assert_int_not_equal(tensum_run(program, workspace, &run), TENSUM_OK);
+    c.inputs[8].extents = c.extents[8];
+    c.inputs[2].dtype = TENSUM_I32;
+    assert_int_not_equal(tensum_run(program, workspace, &run), TENSUM_OK);
+    c.inputs[2].dtype = TENSUM_F32;
+    run.accumulate = 1; /* max(best, best) */
+    expect_run(program, workspace, &run, out, best);
+    run.accumulate = 0;
+    /* Another address, then another stream, then a capture. */
+    elsewhere = device_allocate(0, 16);
+    for (int k = 0; k < 4; k++) {
+        c.data[4 * 4 + k] += 7;
+    }
+    device_write(elsewhere, &c.data[4 * 4], 16);
+    c.inputs[4].data = (void *)(uintptr_t)elsewhere;
+    best = chain_best(&c, NULL);
+    for (int k = 0; k < 3; k++) {
+        expect_run(program, workspace, &run, out, best);
+    }
+    run.stream = stream;
+    for (int k = 0; k < 3; k++) {
+        expect_run(program, workspace, &run, out, best);
+    }
+    capture_begin(stream);
+    succeeds(tensum_run(program, workspace, &run));
+    exec = capture_end(stream);
+    assert_non_null(exec);
+    capture_launch(exec, stream);
+    succeeds(tensum_synchronize(cuda0, stream));
+    capture_free(exec);
+    for (int k = 0; k < 3; k++) {
+        expect_run(program, workspace, &run, out, best);
+    }
+    tensum_workspace_release(workspace);
+    tensum_program_release(program);
+
+    stream_destroy(stream);
+    device_release(0, elsewhere);
+    device_release(0, out);
+    chain_free(&c);
+    no_fault();
+}
+
+/* The same with gradients: with and without the cotangent, and not asked for. The sum of a matrix's gradient in a chain of
+ * max_plus is the cotangent, for its winner gets it all; with ones everywhere every sum_product gradient is alike. */
+static void gradients_of_the_same_run(tensum_semiring semiring)
+{
+    chain c;
+    tensum_program *program;
+    tensum_workspace *workspace = NULL;
+    tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+    uint64_t out = device_allocate(0, 256);
+    tensum_tensor output = {(void *)(uintptr_t)out, TENSUM_F32, 0, NULL, NULL, cuda0}, gradients[9], cotangent = output;
+    float seen[4], three = 3, unit = semiring == TENSUM_MAX_PLUS ? 1 : 1024; /* 4 * 2^8 */
+
+    chain_make(&c, 9, semiring, 0);
+    for (int i = 0; i < 36 && semiring == TENSUM_SUM_PRODUCT; i++) {
+        c.data[i] = 1;
+    }
+    chain_to_device(&c);
+    program = compile(&c, TENSUM_VALUE | TENSUM_GRADIENT, cuda0);
+    succeeds(tensum_workspace_create(program, NULL, &workspace));
+    for (int i = 0; i < 9; i++) {
+        gradients[i] = (tensum_tensor){i == 4 ? (void *)(uintptr_t)(out + 128) : NULL, TENSUM_F32, 2, c.extents[i], NULL, cuda0};
+    }
+    cotangent.data = (void *)(uintptr_t)(out + 64);
+    device_write(out + 64, &three, sizeof three);
+    run.inputs = c.inputs;
+    run.output = &output;
+    for (int k = 0; k < 9; k++) {
+        run.gradients = k < 6 ? gradients : NULL;
+        run.cotangent = k < 3 || k >= 6 ? NULL : &cotangent;
+        device_write(out + 128, (const float[]){9, 9, 9, 9}, 16);
+        expect_run(program, workspace, &run, out, semiring == TENSUM_MAX_PLUS ? chain_best(&c, NULL) : 1024);
+        device_read(seen, out + 128, sizeof seen);
+        assert_true(seen[0] + seen[1] + seen[2] + seen[3] == (k < 3 ? unit : k < 6 ? 3 * unit : 36));
+    }
+    tensum_workspace_release(workspace);
+    tensum_program_release(program);
+    device_release(0, out);
+    chain_free(&c);
+    no_fault();
+}
+static void the_same_run_with_gradients(void **state)
+{
+    (void)state;
+    gradients_of_the_same_run(TENSUM_MAX_PLUS);
+    gradients_of_the_same_run(TENSUM_SUM_PRODUCT);
+}
+
 /* ---- capture ---- */
 
 /* What a captured run may not do is refused before anything is enqueued, and the capture goes on. */
@@ -459,6 +615,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_stream_is_used),       cmocka_unit_test(streams_do_not_meet),
+        cmocka_unit_test(only_the_same_run_is_made_again),    cmocka_unit_test(the_same_run_with_gradients),
         cmocka_unit_test(what_cannot_be_captured_is_refused), cmocka_unit_test(batches_beyond_65535),
         cmocka_unit_test(strides_beyond_31_bits),             cmocka_unit_test(more_than_31_bits_of_elements),
         cmocka_unit_test(too_large_a_workspace_is_refused),   cmocka_unit_test(plans_keep_to_a_limit),

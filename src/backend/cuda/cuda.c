@@ -63,4 +63,5 @@ const ts_backend ts_backend_cuda = {
     .workspace_create = ts_cuda_workspace_create,
     .workspace_destroy = ts_cuda_workspace_destroy,
     .run = ts_cuda_run,
+    .run_again = ts_cuda_run_again,
 };

@@ -351,6 +351,8 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
     TRY(ts_allocate_zero((size_t)from->port_count, sizeof *made->base, "the pointers of a workspace", &made->base));
     TRY(ts_allocate_zero(slots, sizeof *made->slots, "the pointers of a workspace", &made->slots));
     TRY(ts_allocate_zero(slots, sizeof *made->shown, "the pointers of a workspace", &made->shown));
+    TRY(ts_allocate_zero((size_t)from->port_count, sizeof *made->again_compact, "the ports of a workspace",
+                         &made->again_compact));
     TRY(ts_allocate_zero((size_t)from->port_count, sizeof *made->validated, "the pointers of a workspace",
                          &made->validated));
     TRY(ts_allocate((size_t)from->port_count, sizeof *made->stage_offset, "the ports of a workspace",
@@ -438,6 +440,7 @@ void ts_cuda_workspace_destroy(void *state)
     ts_free(workspace->slots);
     ts_free(workspace->shown);
     ts_free(workspace->validated);
+    ts_free(workspace->again_compact);
     ts_free(workspace->stage_offset);
     ts_free(workspace->list.launches);
     ts_free(workspace->list.calls);

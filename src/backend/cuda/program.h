@@ -134,6 +134,12 @@ typedef struct ts_cuda_workspace {
     bool has_allocator;
     ts_cu_stream stream; /* that the memory is ordered on */
 
+    /* The last run, if one with the same arguments is a launch of these phases and nothing else. */
+    bool again;
+    unsigned again_phases;
+    ts_cu_stream again_stream;
+    uint8_t *again_compact; /* [port_count] the tensor had no strides */
+
     /* The list and the signature it was made for. */
     ts_cuda_list list;
     bool prepared;
@@ -178,6 +184,8 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
 void ts_cuda_workspace_destroy(void *state);
 tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *state,
                           const tensum_run_arguments *arguments);
+/* Make a run if its arguments are those of the last one, on the device; false: they are not. */
+bool ts_cuda_run_again(void *state, const tensum_run_arguments *arguments, tensum_status *status);
 /* DOMAIN if a check has found something; the finding is cleared. */
 tensum_status ts_cuda_workspace_check(void *state);
 

@@ -109,6 +109,7 @@ static tensum_status take_arguments(ts_cuda_workspace *workspace, const tensum_r
                         (int)program->device->ordinal));
         }
         next->where[p] = TS_CUDA_ON_DEVICE;
+        workspace->again_compact[p] = tensor->strides == NULL;
         if (tensor->strides != NULL) {
             memcpy(strides, tensor->strides, (size_t)rank * sizeof *strides);
         }
@@ -513,6 +514,98 @@ done:
     return status;
 }
 
+/* All of a run without slices. */
+static tensum_status launch_again(ts_cuda_workspace *workspace, ts_cu_stream stream)
+{
+    tensum_status status = TENSUM_OK;
+
+    TRY(launch_phases(workspace, workspace->again_phases, stream));
+    if ((workspace->again_phases >> TS_CUDA_PHASE_GRADIENT_FILL & 1u) != 0 && workspace->program->traces) {
+        TRY(trace(workspace, 0, stream));
+    }
+done:
+    return status;
+}
+
+/* Is it the tensor that this port was given in the last run, to the last address and stride? */
+static bool is_the_same(const ts_cuda_workspace *workspace, int32_t port, const tensum_tensor *tensor, tensum_dtype dtype)
+{
+    const ts_cuda_program *program = workspace->program;
+    const int64_t first = program->port_modes[port], rank = program->port_modes[port + 1] - first;
+    const tensum_network *network = program->plan->network;
+    const int64_t *extents = network->raw_extents + network->offsets[ts_cuda_port_operand(program, port)];
+
+    if ((uint64_t)(uintptr_t)tensor->data != workspace->base[port] || tensor->dtype != dtype || tensor->rank != rank ||
+        tensor->device.kind != TENSUM_CUDA || tensor->device.index != program->device->ordinal ||
+        (rank > 0 && tensor->extents == NULL) || (tensor->strides == NULL) != (workspace->again_compact[port] != 0)) {
+        return false;
+    }
+    for (int64_t m = 0; m < rank; m++) {
+        if (tensor->extents[m] != extents[m] || (tensor->strides != NULL && tensor->strides[m] != workspace->made.strides[first + m])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool may_run_again(const ts_cuda_workspace *workspace, const tensum_run_arguments *arguments)
+{
+    const ts_cuda_program *program = workspace->program;
+    const tensum_dtype dtype = program->plan->algebra.dtype;
+    const uint8_t *where = workspace->made.where;
+    const int32_t n = (int32_t)program->input_count;
+
+    if (!workspace->again || arguments->size < sizeof *arguments || arguments->inputs == NULL || arguments->output == NULL ||
+        arguments->winners != NULL || arguments->assignments != NULL || arguments->accumulate != 0 ||
+        arguments->slice_first != 0 || (arguments->slice_count != -1 && arguments->slice_count != 1) ||
+        arguments->progress != NULL || arguments->stream != workspace->again_stream ||
+        (arguments->gradients != NULL) != ((workspace->again_phases >> TS_CUDA_PHASE_GRADIENT_FILL & 1u) != 0) ||
+        (arguments->cotangent != NULL) != (where[n + 2] == TS_CUDA_ON_DEVICE)) {
+        return false;
+    }
+    for (int32_t p = 0; p < n; p++) {
+        if (!is_the_same(workspace, p, &arguments->inputs[p], dtype)) {
+            return false;
+        }
+    }
+    if (!is_the_same(workspace, n, arguments->output, dtype) ||
+        (arguments->cotangent != NULL && !is_the_same(workspace, n + 2, arguments->cotangent, program->gradient))) {
+        return false;
+    }
+    for (int32_t p = n + 3; p < program->port_count && arguments->gradients != NULL; p++) {
+        const tensum_tensor *gradient = &arguments->gradients[p - n - 3];
+        if ((gradient->data != NULL) != (where[p] == TS_CUDA_ON_DEVICE) ||
+            (gradient->data != NULL && !is_the_same(workspace, p, gradient, program->gradient))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A run whose arguments are those of the last one has nothing to validate, to place or to tell the device: one launch of
+ * its graph. */
+bool ts_cuda_run_again(void *state, const tensum_run_arguments *arguments, tensum_status *status)
+{
+    ts_cuda_workspace *workspace = state;
+    ts_cuda_device *device = workspace->program->device;
+    bool capturing;
+
+    if (!may_run_again(workspace, arguments) || atomic_load(&device->lost)) {
+        return false;
+    }
+    *status = ts_cuda_enter(device);
+    if (*status != TENSUM_OK) {
+        return true;
+    }
+    capturing = ts_cuda_capturing(device, arguments->stream);
+    if (!capturing) {
+        *status = launch_again(workspace, arguments->stream);
+        workspace->again = *status == TENSUM_OK;
+    }
+    ts_cuda_leave(device);
+    return !capturing;
+}
+
 tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *state,
                           const tensum_run_arguments *arguments)
 {
@@ -534,6 +627,7 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     TRY(ts_cuda_enter(device));
     capturing = ts_cuda_capturing(device, stream);
     workspace->capturing = capturing;
+    workspace->again = false;
     status = take_arguments(workspace, arguments);
     if (status != TENSUM_OK) {
         goto leave;
@@ -557,6 +651,19 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     workspace->slots[from->port_count + TS_CUDA_SLOT_ACCUMULATE] = combines ? 1 : 0;
     memcpy(&workspace->slots[from->port_count + TS_CUDA_SLOT_ONE], from->one, sizeof from->one);
     STEP(refresh(workspace, capturing || !workspace->shown_valid, stream));
+    if (plan->slice_total == 1 && count == 1 && !workspace->made.told_apart) {
+        /* All of it at a time: as one graph. */
+        workspace->again_phases = 1u << TS_CUDA_PHASE_CHECK | (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
+                                  1u << TS_CUDA_PHASE_ONCE | 1u << TS_CUDA_PHASE_SLICE |
+                                  (gradient ? 1u << TS_CUDA_PHASE_GRADIENT_FILL : 0u) |
+                                  (gradient && !from->traces ? 1u << TS_CUDA_PHASE_BACKWARD : 0u);
+        STEP(launch_again(workspace, stream));
+        count = 0;
+        workspace->again = !capturing && arguments->accumulate == 0 && arguments->assignments == NULL &&
+                           arguments->winners == NULL && workspace->stage_inputs == 0 && !waits(workspace, arguments);
+        workspace->again_stream = stream;
+        goto launched;
+    }
     STEP(launch_phases(workspace, 1u << TS_CUDA_PHASE_CHECK | (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
                                       (gradient ? 1u << TS_CUDA_PHASE_GRADIENT_FILL : 0u),
                        stream));
@@ -581,6 +688,7 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
             }
         }
     }
+launched:
     STEP(ts_cuda_stage_download(workspace, arguments, stream));
     if (arguments->assignments != NULL) {
         status = decode(workspace, arguments, stream);
@@ -593,6 +701,7 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     }
     workspace->uses++;
 leave:
+    workspace->again = workspace->again && status == TENSUM_OK && workspace->uses > 1;
     if (capturing) {
         /* Whoever replays the graph changes the table behind our back. */
         workspace->shown_valid = false;
