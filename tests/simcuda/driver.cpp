@@ -224,6 +224,16 @@ device *device_of(uint64_t address, device_block **block, unsigned char **start)
     return nullptr;
 }
 
+/* What a block takes with its red zone, in few sizes, so that released ones are used again. */
+size_t block_need(size_t bytes)
+{
+    size_t need = 1024;
+    while (need < bytes + redzone) {
+        need *= 2;
+    }
+    return bytes < large ? need : (bytes + 511) / 512 * 512 + redzone;
+}
+
 int allocate_block(device *d, size_t bytes, uint64_t *address)
 {
     if (bytes == 0) {
@@ -232,12 +242,12 @@ int allocate_block(device *d, size_t bytes, uint64_t *address)
     if (d->held + bytes > d->limit) {
         return OUT_OF_MEMORY;
     }
-    size_t need = (bytes + 511) / 512 * 512 + redzone;
+    size_t need = block_need(bytes);
+    unlocked scope(d);
     unsigned char *found = nullptr;
     for (auto &entry : d->blocks) {
-        if (entry.second.released && (entry.second.bytes + 511) / 512 * 512 + redzone == need) {
+        if (entry.second.released && block_need(entry.second.bytes) == need) {
             found = entry.first;
-            unlocked scope(d);
             for (size_t i = 0; i < entry.second.bytes && entry.second.bytes < large; i++) {
                 if (found[i] != released_byte) {
                     report("memory was written after its release");
@@ -253,20 +263,15 @@ int allocate_block(device *d, size_t bytes, uint64_t *address)
         }
         found = d->base + d->used;
         d->used += (need + 4095) / 4096 * 4096;
-        if (unlocked::depth == 0) {
-            (void)mprotect(d->base, d->used, PROT_NONE);
-        }
+        (void)mprotect(found, (need + 4095) / 4096 * 4096, PROT_READ | PROT_WRITE);
     }
     d->blocks[found] = device_block();
     d->blocks[found].bytes = bytes;
     d->held += bytes;
-    {
-        unlocked scope(d);
-        if (bytes < large) {
-            memset(found, fresh_byte, bytes);
-        }
-        memset(found + bytes, redzone_byte, redzone);
+    if (bytes < large) {
+        memset(found, fresh_byte, bytes);
     }
+    memset(found + bytes, redzone_byte, redzone);
     *address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(found));
     return SUCCESS;
 }
@@ -366,7 +371,7 @@ bool may_run(context *c, stream *s)
 /* Run operations in a random order that the streams allow, until `finished` says so. */
 int run_until(context *c, const std::function<bool()> &finished)
 {
-    unlocked scope(c->on);
+    std::unique_ptr<unlocked> scope; /* changing the protection costs more than most operations */
     while (!finished()) {
         std::vector<stream *> ready;
         for (stream *s : all_streams(c)) {
@@ -381,6 +386,9 @@ int run_until(context *c, const std::function<bool()> &finished)
         operation next = std::move(s->queue.front());
         s->queue.pop_front();
         counters.pending--;
+        if (scope == nullptr) {
+            scope.reset(new unlocked(c->on));
+        }
         int result = next.work();
         if (result != SUCCESS) {
             sticky = result;
@@ -1051,6 +1059,9 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
     if (result != SUCCESS) {
         return result;
     }
+    if (s->capture != nullptr && s->capture_broken) {
+        return CAPTURE_INVALIDATED;
+    }
     const unsigned char *bytes = static_cast<const unsigned char *>(parameters[0]);
     std::vector<unsigned char> copy(bytes, bytes + f->kernel->bytes);
     const ts_sim_kernel *kernel = f->kernel;
@@ -1074,6 +1085,10 @@ EXPORT int cuStreamSynchronize(void *handle)
         return INVALID_HANDLE;
     }
     NOT_WHILE_CAPTURING(here);
+    if (s->capture != nullptr) { /* in whatever mode */
+        s->capture_broken = true;
+        return CAPTURE_UNSUPPORTED;
+    }
     counters.synchronisations++;
     return run_stream(here, s);
 }

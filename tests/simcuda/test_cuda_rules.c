@@ -331,34 +331,44 @@ static void what_cannot_be_captured_is_refused(void **state)
     program = compile(&c, TENSUM_VALUE | TENSUM_DECODE, cuda0);
     options.stream = run.stream = stream;
     succeeds(tensum_workspace_create(program, &options, &workspace));
-    run.inputs = c.inputs;
-    run.output = &output;
-    succeeds(tensum_run(program, workspace, &run)); /* tables of steps that share a launch are uploaded once */
-    capture_begin(stream);
-    run.inputs = host_inputs;
-    assert_int_equal(tensum_run(program, workspace, &run), TENSUM_STATUS_NOT_PREPARED);
-    run.inputs = c.inputs;
-    run.output = &here;
-    assert_int_not_equal(tensum_run(program, workspace, &run), TENSUM_OK);
-    run.output = &output;
-    run.position_count = 1;
-    run.assignments = assignment;
-    assert_int_not_equal(tensum_run(program, workspace, &run), TENSUM_OK);
-    run.assignments = NULL;
-    run.position_count = 0;
-    succeeds(tensum_run(program, workspace, &run));
-    exec = capture_end(stream);
-    assert_non_null(exec);
-    capture_launch(exec, stream);
-    device_read(&result, out, sizeof result);
-    expected = chain_best(&c, NULL);
-    assert_true(result == expected);
-    /* The workspace goes on being used outside. */
-    result = 0;
-    run.output = &here;
-    succeeds(tensum_run(program, workspace, &run));
-    assert_true(result == expected);
-    capture_free(exec);
+    for (int round = 0; round < 2; round++) { /* new, and with staging memory and lists for all of that */
+        run.inputs = c.inputs;
+        run.output = &output;
+        run.position_count = 0;
+        run.assignments = NULL;
+        succeeds(tensum_run(program, workspace, &run)); /* tables of steps that share a launch are uploaded once */
+        capture_begin(stream);
+        run.inputs = host_inputs;
+        run.output = &output;
+        assert_int_equal(tensum_run(program, workspace, &run), TENSUM_STATUS_UNSUPPORTED);
+        run.inputs = c.inputs;
+        run.output = &here;
+        assert_int_equal(tensum_run(program, workspace, &run), TENSUM_STATUS_UNSUPPORTED);
+        run.output = &output;
+        run.position_count = 1;
+        run.assignments = assignment;
+        assert_int_equal(tensum_run(program, workspace, &run), TENSUM_STATUS_UNSUPPORTED);
+        run.assignments = NULL;
+        run.position_count = 0;
+        succeeds(tensum_run(program, workspace, &run));
+        exec = capture_end(stream);
+        assert_non_null(exec); /* nothing of that has broken it */
+        capture_launch(exec, stream);
+        device_read(&result, out, sizeof result);
+        expected = chain_best(&c, NULL);
+        assert_true(result == expected);
+        /* The workspace goes on being used outside. */
+        result = 0;
+        run.output = &here;
+        succeeds(tensum_run(program, workspace, &run));
+        assert_true(result == expected);
+        run.inputs = host_inputs;
+        run.position_count = 1;
+        run.assignments = assignment;
+        succeeds(tensum_run(program, workspace, &run));
+        assert_true(result == expected);
+        capture_free(exec);
+    }
     tensum_workspace_release(workspace);
     tensum_program_release(program);
     stream_destroy(stream);

@@ -484,9 +484,6 @@ static tensum_status run_apart(ts_cuda_workspace *workspace, const tensum_run_ar
     }
     if (arguments->assignments != NULL || (gradient && program->traces)) {
         size_t bytes = (size_t)program->output_elements * sizeof(int64_t);
-        if (ts_cuda_capturing(device, stream)) {
-            TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "a run that is captured cannot look for the slice that won"));
-        }
         if (bytes > 0) {
             TRY(ts_cuda_result(device,
                                device->driver->download(workspace->slice_of_host,
@@ -606,6 +603,27 @@ bool ts_cuda_run_again(void *state, const tensum_run_arguments *arguments, tensu
     return !capturing;
 }
 
+/* What waits cannot be captured, and trying to would break the caller's capture. */
+static tensum_status check_captured(const ts_cuda_workspace *workspace, const tensum_run_arguments *arguments)
+{
+    const ts_cuda_program *program = workspace->program;
+    char name[64];
+
+    if (arguments->assignments != NULL) {
+        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "a run that is captured cannot decode: assignments are host memory");
+    }
+    for (int32_t p = 0; p < program->port_count; p++) {
+        if (workspace->next.where[p] == TS_CUDA_ON_HOST) {
+            return ts_fail(TENSUM_STATUS_UNSUPPORTED, "%s: a run that is captured takes no tensors in host memory",
+                           port_name(program, p, name, sizeof name));
+        }
+    }
+    if (program->can_tell_apart && program->traces && arguments->gradients != NULL) {
+        return ts_fail(TENSUM_STATUS_UNSUPPORTED, "a run that is captured cannot look for the slice that won");
+    }
+    return TENSUM_OK;
+}
+
 tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *state,
                           const tensum_run_arguments *arguments)
 {
@@ -631,6 +649,12 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     status = take_arguments(workspace, arguments);
     if (status != TENSUM_OK) {
         goto leave;
+    }
+    if (capturing) {
+        status = check_captured(workspace, arguments);
+        if (status != TENSUM_OK) {
+            goto leave;
+        }
     }
     /* Slices combine with each other and, where a range of them leaves elements out, with 0. */
     combines = arguments->accumulate != 0 || plan->slice_total != 1 || count != plan->slice_total;

@@ -107,9 +107,6 @@ tensum_status ts_cuda_stage_layout(ts_cuda_workspace *workspace, ts_cu_stream st
     if (bytes <= workspace->stage_bytes) {
         return TENSUM_OK;
     }
-    if (ts_cuda_capturing(device, stream)) {
-        return ts_fail(TENSUM_STATUS_NOT_PREPARED, "tensors in host memory: run once before capturing");
-    }
     ts_cuda_stage_free(workspace);
     TRY(ts_cuda_result(device, device->driver->event_create(&workspace->stage_event, TS_CU_EVENT_NO_TIMING),
                        "cuEventCreate"));
@@ -196,9 +193,6 @@ tensum_status ts_cuda_stage_upload(ts_cuda_workspace *workspace, const tensum_ru
 
     if (workspace->stage_inputs == 0) {
         return TENSUM_OK;
-    }
-    if (ts_cuda_capturing(device, stream)) {
-        TRY(ts_fail(TENSUM_STATUS_UNSUPPORTED, "a run that is captured takes no tensors in host memory"));
     }
     TRY(wait_for_stage(workspace));
     for (int32_t p = 0; p < program->port_count; p++) {
