@@ -234,6 +234,12 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
         ts_cutensor_forget(made); /* our own kernels need less */
         TRY(measure(made));
     }
+    if (made->chain_count + made->tree_count > 0 && plan->memory_limit != 0 &&
+        plan->memory_taken + made->workspace_bytes > plan->memory_limit) {
+        ts_cuda_fuse_free(made); /* steps that do not share launches need no tables */
+        made->table_capacity = 0;
+        TRY(measure(made));
+    }
     *compiled = made;
     made = NULL;
 done:
