@@ -203,6 +203,9 @@ VECTOR_INLINE ts_v_f64 ts_vfnma_f64(ts_v_f64 s, ts_v_f64 x, ts_v_f64 y) { return
 #define HIDE(v) ((void)0)
 #endif
 
+/* Keeps the compiler from knowing that memory read through the pointer has been read before. */
+#define HIDE_POINTER(p) __asm__("" : "+r"(p))
+
 /* ---- rounding to storage; NaN does not matter ---- */
 #define ROUND_LANES(p, d)                                                      \
     VECTOR_INLINE ts_v_##p ts_vround_##d(ts_v_##p x)                           \
