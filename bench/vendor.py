@@ -496,12 +496,15 @@ def mixed(library):
 # ---- the table of the choice
 
 
+SUMS = (1, 2, 4, 7, 9, 11, 13)
+
+
 def shapes():
     """log2 of left, right and sum: matrices of all proportions, and tiny against huge."""
     for left in (4, 7, 9, 11, 13, 16, 20, 24):
         for right in (1, 2, 4, 7, 9, 11, 13):
             if (4 if left < 13 else 1) <= right <= (left if left <= 13 else 7):
-                for inner in (1, 2, 4, 7, 9, 11, 13):
+                for inner in SUMS:
                     if left + inner <= 27 and left + right <= 27 and left + right + inner >= 10:
                         yield left, right, inner
 
@@ -556,9 +559,13 @@ def table(library, path):
         print(f"{dtype}: the library is faster in {sum(r[5] < r[4] for r in rows)} of {len(rows)} shapes; most at 2^{best[1:4]}: "
               f"{best[4]:.0f} to {best[5]:.0f} us", flush=True)
         torch.cuda.empty_cache()
+    grouped = {}
+    for dtype, left, right, inner, *times in lines:
+        grouped.setdefault((dtype, left, right), {})[inner] = times
     with open(path, "w", encoding="utf-8") as file:
-        for dtype, left, right, inner, own, vendor in lines:
-            file.write(f"{dtype} {left} {right} {inner} {own:.4g} {vendor:.4g}\n")
+        for (dtype, left, right), row in grouped.items():
+            own, vendor = (", ".join(f"{row[s][i]:.4g}" if s in row else "0" for s in SUMS) for i in range(2))
+            file.write(f"MEASURED({dtype.upper()}, {left}, {right}, OWN({own}), LIBRARY({vendor}))\n")
 
 
 def steps(library, network, path):
@@ -613,7 +620,7 @@ def main():
     parser.add_argument("--library", required=True)
     parser.add_argument("--network", default="tnbench_tensornetwork.json")
     parser.add_argument("--parts", default="network,mixed,gaps,table")
-    parser.add_argument("--table", default="table.txt")
+    parser.add_argument("--table", default="measured.def")
     parser.add_argument("--steps", default="steps.txt")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
