@@ -8,6 +8,7 @@
 /* Times on an H200, in microseconds, one of ten in a row, by log2 of left, right and sum (bench/vendor.py). Both
  * operands row-major. 0: not measured. */
 enum { SUMS = 7, MEASURED_ON = 90 };
+static const double launch_time = 15.0; /* below, what was measured is mostly a launch */
 static const double sums[SUMS] = {1, 2, 4, 7, 9, 11, 13};
 typedef struct shape {
     tensum_dtype dtype;
@@ -45,6 +46,12 @@ static bool find_shape(tensum_dtype dtype, double left, double right, double sum
     return least < 1e9;
 }
 
+/* Where nothing was measured: matrices that are large in every direction, for which copies are cheap. */
+static bool rule_of_thumb(int64_t left, int64_t right, int64_t sum)
+{
+    return left >= 256 && right >= 256 && sum >= 256;
+}
+
 bool ts_cutensor_wins(int capability, tensum_dtype dtype, int64_t batch, int64_t left, int64_t right, int64_t sum,
                       int64_t copied, bool launched)
 {
@@ -59,11 +66,13 @@ bool ts_cutensor_wins(int capability, tensum_dtype dtype, int64_t batch, int64_t
     r = log2((double)(left > right ? right : left));
     k = log2((double)sum);
     if (capability != MEASURED_ON || !find_shape(dtype, l, r, k, &nearest, &at)) {
-        /* Nothing was measured: matrices that are large in every direction, for which copies are cheap. */
-        return left >= 256 && right >= 256 && sum >= 256;
+        return rule_of_thumb(left, right, sum);
     }
     scale = (double)batch * exp2(l + r + k - nearest->left - nearest->right - sums[at]);
     scale = scale > 1.0 ? scale : 1.0; /* small ones take as long as smaller ones */
+    if (scale > 4.0 && nearest->own[at] < launch_time) {
+        return rule_of_thumb(left, right, sum); /* what was measured there is a launch, which does not grow */
+    }
     own = scale * nearest->own[at];
     library = scale * nearest->library[at];
     if (copied > 0) {

@@ -65,6 +65,12 @@ static void note_copy(ts_cuda_program *program, int32_t value, int place)
     }
 }
 
+/* Is the step done together with others, in one launch of ours? */
+static bool is_fused(const ts_cuda_program *program, int32_t s)
+{
+    return (program->chain_of != NULL && program->chain_of[s] >= 0) || (program->tree_of != NULL && program->tree_of[s] >= 0);
+}
+
 static tensum_status compile_step(ts_cuda_program *program, const ts_strides *strides, int32_t s)
 {
     tensum_status status = TENSUM_OK;
@@ -79,9 +85,11 @@ static tensum_status compile_step(ts_cuda_program *program, const ts_strides *st
     if (step->kind != TS_STEP_CONTRACT || ts_step_modes(step) > TS_CUDA_MOST_MODES) {
         return TENSUM_OK;
     }
-    ts_contract_spec_build(plan, strides, step, NULL, modes, &spec);
-    TRY(find(program, &spec,
-             copied_bytes(program, step->a) + copied_bytes(program, step->b) + copied_bytes(program, step->c), vendor));
+    if (!is_fused(program, s)) {
+        ts_contract_spec_build(plan, strides, step, NULL, modes, &spec);
+        TRY(find(program, &spec,
+                 copied_bytes(program, step->a) + copied_bytes(program, step->b) + copied_bytes(program, step->c), vendor));
+    }
     if (vendor->plan != NULL) {
         note_copy(program, step->a, 0);
         note_copy(program, step->b, 1);
