@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ typedef struct run_options {
     const char *device_names[MAX_DEVICES];
     tensum_device devices[MAX_DEVICES];
     case_filter filter;
-    int64_t fail_limit;
+    int64_t fail_limit, case_seconds;
 } run_options;
 
 /* Shared between the processes. */
@@ -33,9 +34,10 @@ static void usage(FILE *stream)
 {
     fprintf(stream,
             "usage: conformance [--seed N] [--count N] [--jobs N] [--devices cpu,cuda:0] [--semiring S] [--dtype D]\n"
-            "                   [--limit N] [--verbose]\n"
+            "                   [--limit N] [--case-seconds N] [--verbose]\n"
             "Case i has the seed N + i. Every device is compared with 'reference', and that with brute force.\n"
-            "--limit N: stop a process after N failures; --verbose: print every case.\n");
+            "--limit N: stop a process after N failures; --verbose: print every case.\n"
+            "--case-seconds N: a process whose case takes longer says which and ends; 0: never (300).\n");
 }
 
 static bool parse_number(const char *text, int64_t *value)
@@ -85,6 +87,8 @@ static bool parse(int count, char **words, run_options *options)
             options->count = value;
         } else if (strcmp(word, "--jobs") == 0 && parse_number(argument, &value) && value >= 1 && value <= MAX_JOBS) {
             options->jobs = (int)value;
+        } else if (strcmp(word, "--case-seconds") == 0 && parse_number(argument, &value) && value >= 0 && value <= 86400) {
+            options->case_seconds = value;
         } else if (strcmp(word, "--limit") == 0 && parse_number(argument, &value) && value >= 1) {
             options->fail_limit = value;
         } else if (strcmp(word, "--devices") == 0 && parse_devices(argument, options)) {
@@ -205,6 +209,22 @@ static bool run_case(const run_options *options, const test_machine *machines, u
     return good;
 }
 
+/* What hangs must say where: a test that is ended from outside says nothing. */
+static char overdue[160];
+static void tell_overdue(int signal_number)
+{
+    (void)signal_number;
+    if (write(STDOUT_FILENO, overdue, strlen(overdue)) < 0) {
+        _exit(5);
+    }
+    _exit(4);
+}
+static void watch_case(const run_options *options, uint64_t seed)
+{
+    snprintf(overdue, sizeof overdue, "conformance: case %" PRIu64 " still ran after %" PRId64 " s\n", seed, options->case_seconds);
+    alarm((unsigned)options->case_seconds);
+}
+
 static void add_results(run_results *total, const case_tally *tally, int64_t passed, int64_t failed)
 {
 #define TALLY_ADD(name) __atomic_fetch_add(&total->tally.name, tally->name, __ATOMIC_RELAXED);
@@ -238,13 +258,16 @@ static int work(const run_options *options, int job, run_results *total)
         machines[d].serial = serial;
         machines[d].threaded = threaded;
     }
+    signal(SIGALRM, tell_overdue);
     for (int64_t i = job; i < options->count && failed < options->fail_limit; i += options->jobs) {
+        watch_case(options, options->seed + (uint64_t)i);
         if (run_case(options, machines, options->seed + (uint64_t)i, &tally)) {
             passed++;
         } else {
             failed++;
         }
     }
+    alarm(0);
     tensum_context_release(serial);
     tensum_context_release(threaded);
     add_results(total, &tally, passed, failed);
@@ -285,7 +308,7 @@ static bool device_exists(tensum_device device)
 
 int main(int count, char **words)
 {
-    run_options options = {.seed = 1, .count = 1000, .jobs = 1, .device_count = 1, .fail_limit = SHOWN_FAILURES};
+    run_options options = {.seed = 1, .count = 1000, .jobs = 1, .device_count = 1, .fail_limit = SHOWN_FAILURES, .case_seconds = 300};
     static const char *const standard = "cpu";
     options.device_names[0] = standard;
     options.filter.semiring = TENSUM_SEMIRING_COUNT;
