@@ -82,6 +82,8 @@ void end_progress(void);
 void catch_interrupts(void);
 /* Leave with EXIT_MEMORY if what has been done took more than the memory limit. */
 void check_memory(const shared_options *shared, const char *what);
+/* Call first: what the process has by then does not count. */
+void remember_memory(void);
 double seconds_now(void);
 void *allocate_or_exit(size_t count, size_t bytes);
 

@@ -50,6 +50,7 @@ static int unknown_command(const char *name)
 int main(int argc, char **argv)
 {
     argp_err_exit_status = EXIT_USAGE;
+    remember_memory();
     if (argc < 2) {
         print_usage(stderr);
         return EXIT_USAGE;

@@ -150,8 +150,9 @@ static void share_piece(void *argument, int64_t index, int32_t worker)
 
 static void add_modes(share_job *job, const ts_mode *modes, int32_t count)
 {
-    memcpy(job->modes + job->mode_count, modes, (size_t)count * sizeof *modes);
-    job->mode_count += count;
+    for (int32_t m = 0; m < count; m++) { /* modes may be NULL where there are none */
+        job->modes[job->mode_count++] = modes[m];
+    }
 }
 
 static void share_all(share_job *job, ts_pool *pool)
