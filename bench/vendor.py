@@ -149,7 +149,7 @@ class Work:
 
     def __init__(self, library, network, tree, dtype, choice, inputs, output):
         options = PlanOptions(c.sizeof(PlanOptions), 0, library.dtypes[dtype], 0, 0, 0)
-        self.library = library
+        self.tensum = library
         self.plan = library.make("tensum_plan_create", network, tree, c.byref(options))
         library("tensum_cutensor_choose", CUDA, choice)
         self.program = library.make("tensum_program_create", self.plan, None,
@@ -158,7 +158,7 @@ class Work:
         self.bind(dtype, inputs, output)
 
     def bind(self, dtype, inputs, output):
-        number = self.library.dtypes[dtype]
+        number = self.tensum.dtypes[dtype]
         self.keep = [inputs, output]
 
         def describe(tensor):
@@ -174,16 +174,16 @@ class Work:
 
     def run(self):
         self.arguments.stream = torch.cuda.current_stream().cuda_stream
-        self.library("tensum_run", self.program, self.workspace, c.byref(self.arguments))
+        self.tensum("tensum_run", self.program, self.workspace, c.byref(self.arguments))
 
     def fresh_workspace(self):
-        self.library.own.tensum_workspace_release(self.workspace)
-        self.workspace = self.library.make("tensum_workspace_create", self.program, None)
+        self.tensum.own.tensum_workspace_release(self.workspace)
+        self.workspace = self.tensum.make("tensum_workspace_create", self.program, None)
 
     def free(self):
-        self.library.own.tensum_workspace_release(self.workspace)
-        self.library.own.tensum_program_release(self.program)
-        self.library.own.tensum_plan_release(self.plan)
+        self.tensum.own.tensum_workspace_release(self.workspace)
+        self.tensum.own.tensum_program_release(self.program)
+        self.tensum.own.tensum_plan_release(self.plan)
 
 
 def network_of(library, operands, output):
@@ -617,7 +617,7 @@ def repeated(library, work, count):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", required=True)
+    parser.add_argument("--library", dest="file", required=True)
     parser.add_argument("--network", default="tnbench_tensornetwork.json")
     parser.add_argument("--parts", default="network,mixed,gaps,table")
     parser.add_argument("--table", default="measured.def")
@@ -625,7 +625,7 @@ def main():
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.zeros(1, device="cuda")
-    library = Library(options.library)
+    library = Library(options.file)
     version = I64()
     if library.own.tensum_cutensor_version(c.byref(version)) != 0:
         print(library.own.tensum_last_error().decode())
