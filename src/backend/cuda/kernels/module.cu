@@ -28,6 +28,7 @@
 /* Blocks at a time, by what the accumulators leave of the registers. */
 #define TS_BLOCKS_SMALL(d) (sizeof(pair_##d::value) <= 4 ? 4 : 2)
 #define TS_BLOCKS_LARGE(d) (sizeof(pair_##d::value) <= 4 ? 2 : 1)
+#define TS_CHAIN_BLOCKS(d) (pair_##d::add_op == ts_op_lse ? 1 : 2) /* exponentials take registers */
 
 /* What every pair has. */
 #define TS_ALWAYS(d)                                                                                                       \
@@ -38,7 +39,7 @@
     TS_KERNEL(TS_NAME(d, contract_row), ts_cuda_contract, 256) { ts_contract_row<pair_##d, false>(p); }                    \
     TS_KERNEL(TS_NAME(d, fold), ts_cuda_fold, TS_CUDA_FOLD_THREADS) { ts_fold<pair_##d>::run(p); }                            \
     TS_KERNEL(TS_NAME(d, tree), ts_cuda_tree, TS_CUDA_TREE_THREADS) { ts_subtree<pair_##d>::run(p); }                         \
-    TS_KERNEL_BLOCKS(TS_NAME(d, chain), ts_cuda_chain, TS_CUDA_CHAIN_THREADS, 2) { ts_chain<pair_##d>::run(p); }           \
+    TS_KERNEL_BLOCKS(TS_NAME(d, chain), ts_cuda_chain, TS_CUDA_CHAIN_THREADS, TS_CHAIN_BLOCKS(d)) { ts_chain<pair_##d>::run(p); } \
     TS_KERNEL(TS_NAME(d, reduce), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d>(p); }                        \
     TS_KERNEL(TS_NAME(d, reduce_row), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_row<pair_##d>(p); }                     \
     TS_KERNEL(TS_NAME(d, combine), ts_cuda_combine, TS_CUDA_THREADS) { ts_combine<pair_##d, pair_##d::selective>(p); }
