@@ -1,6 +1,7 @@
 """PyTorch: tensors in and out, gradients, transforms, and the operators that torch.compile and torch.export see."""
 
 import torch
+from torch import library as operators
 
 from . import _api, _core
 from ._libraries import Operands, NumPy, dtype_name
@@ -506,7 +507,7 @@ def matmul_winners(expression, a, b, semiring, kind, out):
 
 # ---- operators ----
 
-_library = torch.library.Library("tensum", "DEF")
+_library = operators.Library("tensum", "DEF")
 _library.define(
     "einsum(Tensor[] operands, str expression, str semiring, str optimize, str size_labels, SymInt[] size_extents) -> Tensor"
 )
@@ -591,13 +592,13 @@ def _symbolic_shape(expression, shapes, sizes):
     return result + [extents[label] for label in after]
 
 
-@torch.library.register_fake("tensum::einsum", lib=_library)
+@operators.register_fake("tensum::einsum", lib=_library)
 def _einsum_fake(operands, expression, semiring, optimize, size_labels, size_extents):
     shape = _symbolic_shape(expression, [tensor.shape for tensor in operands], zip(size_labels, size_extents))
     return operands[0].new_empty(shape)
 
 
-@torch.library.register_fake("tensum::einsum_backward", lib=_library)
+@operators.register_fake("tensum::einsum_backward", lib=_library)
 def _backward_fake(operands, cotangent, expression, semiring, optimize, size_labels, size_extents, wanted):
     return [tensor.new_empty(tensor.shape) for tensor, want in zip(operands, wanted) if want]
 
@@ -623,7 +624,7 @@ def _operator_backward(ctx, cotangent):
     return slopes, None, None, None, None, [None] * len(ctx.size_extents)
 
 
-torch.library.register_autograd("tensum::einsum", _operator_backward, setup_context=_operator_setup, lib=_library)
+operators.register_autograd("tensum::einsum", _operator_backward, setup_context=_operator_setup, lib=_library)
 
 
 def _operator_vmap(info, in_dims, operands, expression, semiring, optimize, size_labels, size_extents):
@@ -632,7 +633,7 @@ def _operator_vmap(info, in_dims, operands, expression, semiring, optimize, size
     return _operator(batched.structure, moved, semiring, batched.optimize), 0
 
 
-torch.library.register_vmap("tensum::einsum", _operator_vmap, lib=_library)
+operators.register_vmap("tensum::einsum", _operator_vmap, lib=_library)
 
 
 def traced_einsum(*operands, semiring="sum_product", optimize="auto", dtype=None, sizes=None, **others):

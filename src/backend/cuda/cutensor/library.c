@@ -11,7 +11,7 @@ static struct {
     pthread_mutex_t mutex; /* guards all of it until `tried`, after which it does not change */
     bool tried, there;
     char words[256];
-    ts_cutensor_library library;
+    ts_cutensor_library calls;
 } registry = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static void *find(void *file, const char *symbol)
@@ -26,7 +26,7 @@ static void *find(void *file, const char *symbol)
 static void open_library(void)
 {
     const char *name = secure_getenv("TENSUM_CUTENSOR_LIBRARY");
-    ts_cutensor_library *library = &registry.library;
+    ts_cutensor_library *library = &registry.calls;
     ts_ct_compute *compute;
     size_t (*version)(void);
     void *file, *address;
@@ -79,6 +79,6 @@ tensum_status ts_cutensor_open(const ts_cutensor_library **library)
     if (!registry.there) {
         return ts_fail(TENSUM_STATUS_UNSUPPORTED, "cuTENSOR cannot be used: %s", registry.words);
     }
-    *library = &registry.library;
+    *library = &registry.calls;
     return TENSUM_OK;
 }
