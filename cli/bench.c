@@ -124,7 +124,14 @@ static int64_t element_count(int32_t rank, const int64_t *extents)
 static tensum_tensor new_tensor(tensum_dtype dtype, int32_t rank, const int64_t *extents)
 {
     tensum_tensor tensor = {NULL, dtype, rank, extents, NULL, {TENSUM_CPU, 0}};
-    tensor.data = allocate_or_exit((size_t)element_count(rank, extents), tensum_dtype_bytes(dtype));
+    /* Aligned to cache lines, as PyTorch's are; all of it touched. */
+    const size_t bytes = (size_t)element_count(rank, extents) * tensum_dtype_bytes(dtype), whole = (bytes + 64) / 64 * 64;
+    tensor.data = aligned_alloc(64, whole);
+    if (tensor.data == NULL) {
+        fprintf(stderr, "tensum: out of memory: %zu bytes\n", whole);
+        exit(EXIT_MEMORY);
+    }
+    memset(tensor.data, 0, whole);
     return tensor;
 }
 

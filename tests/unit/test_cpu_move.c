@@ -126,19 +126,21 @@ static void test_large_moves(void **state)
     (void)state;
     ts_random_seed(&random, 21);
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
-        for (size_t element = 4; element <= 8; element *= 2) {
+        for (size_t element = 1; element <= 16; element *= 2) {
             for (int turn = 0; turn < 2; turn++) {
                 ts_mode modes[MOST_MODES] = {{.extent = sides[i][0]}, {.extent = sides[i][1]}};
                 check(&random, modes, 2, element, turn == 0);
             }
         }
     }
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 15; i++) {
         ts_mode modes[MOST_MODES] = {{0}};
-        for (int32_t m = 0; m < 21; m++) {
+        const size_t element = (size_t)1 << i % 5;
+        const int32_t rank = element == 1 ? 23 : 21;
+        for (int32_t m = 0; m < rank; m++) {
             modes[m].extent = m == 5 && i % 2 == 1 ? 3 : 2;
         }
-        check(&random, modes, 21, i < 3 ? 8 : 4, i != 4);
+        check(&random, modes, rank, element, i < 10);
     }
 }
 

@@ -52,9 +52,15 @@ static void *fill(ts_random *random, tensum_dtype dtype, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         const int32_t x = (int32_t)ts_random_below(random, 9) - 3;
         const bool zero = ts_random_below(random, 30) == 0 && dtype == TENSUM_F32;
+        const int16_t narrow = (int16_t)x;
+        const uint8_t truth = x > 0;
+        const int64_t wide = x;
         const float f[2] = {zero ? 0.0f : (float)x, 1};
-        const double d = x;
-        memcpy(data + i * (int64_t)bytes, dtype == TENSUM_I32 ? (const void *)&x : dtype == TENSUM_F64 ? (const void *)&d : f, bytes);
+        const double d[2] = {x, 1};
+        const void *value = dtype == TENSUM_I32 ? (const void *)&x : dtype == TENSUM_I16 ? (const void *)&narrow
+                          : dtype == TENSUM_BOOL ? (const void *)&truth : dtype == TENSUM_I64 ? (const void *)&wide
+                          : dtype == TENSUM_F64 || dtype == TENSUM_C128 ? (const void *)d : (const void *)f;
+        memcpy(data + i * (int64_t)bytes, value, bytes);
     }
     return data;
 }
@@ -63,9 +69,11 @@ static int tiny_ways; /* how many cases went the way under test */
 
 static void check(ts_random *random, int64_t bits, tensum_semiring semiring, tensum_dtype dtype, bool swapped, int64_t odd)
 {
+    const size_t bytes = tensum_dtype_bytes(dtype);
     ts_mode modes[64] = {{0}}, *of[3][64];
     int32_t counts[4] = {0, 0, 0, 0}, in[3] = {0, 0, 0}, count = 0;
     int64_t sizes[4] = {1, 1, 1, 1};
+    bits += bytes < 4 ? 2 : 0; /* as many bytes */
     const int32_t small[2] = {(int32_t)ts_random_below(random, 4), (int32_t)ts_random_below(random, 4)};
     /* batch, left, right, sum; left is the tiny side, unless swapped */
     int32_t wanted[4] = {(int32_t)ts_random_below(random, 6), small[0], 0, small[1]};
@@ -94,7 +102,7 @@ static void check(ts_random *random, int64_t bits, tensum_semiring semiring, ten
         }
     }
     const bool padded = ts_random_below(random, 4) == 0;
-    const size_t fields[3] = {offsetof(ts_mode, a), offsetof(ts_mode, b), offsetof(ts_mode, c)}, bytes = tensum_dtype_bytes(dtype);
+    const size_t fields[3] = {offsetof(ts_mode, a), offsetof(ts_mode, b), offsetof(ts_mode, c)};
     int64_t spans[3];
     for (int t = 0; t < 3; t++) {
         spans[t] = strides(random, of[t], in[t], fields[t], padded);
@@ -136,16 +144,18 @@ static void test_layouts(void **state)
         tensum_semiring semiring;
         tensum_dtype dtype;
     } pairs[] = {{TENSUM_MAX_PLUS, TENSUM_F32}, {TENSUM_SUM_PRODUCT, TENSUM_F32}, {TENSUM_SUM_PRODUCT, TENSUM_F64},
-                 {TENSUM_MIN_PLUS, TENSUM_I32}, {TENSUM_SUM_PRODUCT, TENSUM_C64}, {TENSUM_MAX_MIN, TENSUM_F64}};
+                 {TENSUM_MIN_PLUS, TENSUM_I32}, {TENSUM_SUM_PRODUCT, TENSUM_C64}, {TENSUM_MAX_MIN, TENSUM_F64},
+                 {TENSUM_MAX_PLUS, TENSUM_I16}, {TENSUM_OR_AND, TENSUM_BOOL}, {TENSUM_SUM_PRODUCT, TENSUM_C128},
+                 {TENSUM_MAX_PLUS, TENSUM_I64}};
     ts_random random;
     (void)state;
     ts_random_seed(&random, 7);
-    for (int i = 0; i < 150 / SHARE; i++) {
+    for (int i = 0; i < 250 / SHARE; i++) {
         const int p = i % (int)(sizeof pairs / sizeof *pairs);
         check(&random, 17 + (int64_t)ts_random_below(&random, 3), pairs[p].semiring, pairs[p].dtype, i % 2 == 1, i % 5 == 0 ? 3 : 1);
     }
-    if (ts_cpu_shuffler_find()->lines4 != NULL) {
-        assert_true(tiny_ways > 75);
+    if (ts_cpu_shuffler_find(4) != NULL) {
+        assert_true(tiny_ways > 125);
     }
 }
 

@@ -52,7 +52,9 @@ static const table kernels_avx512 = {
 #undef TENSUM_SEMIRING
 #endif
 
-extern const ts_cpu_shuffler ts_cpu_shuffler_generic, ts_cpu_shuffler_avx2, ts_cpu_shuffler_avx512;
+extern ts_cpu_stream_lines ts_cpu_stream_lines_generic, ts_cpu_stream_lines_avx2, ts_cpu_stream_lines_avx512;
+extern const ts_cpu_shuffler ts_cpu_shufflers_generic[], ts_cpu_shufflers_avx2[], ts_cpu_shufflers_avx512[],
+    ts_cpu_shufflers_avx512vbmi[];
 
 /* ---- instruction sets, the best first. The compiler's probe asks CPUID and, by XGETBV, the operating system. ---- */
 
@@ -62,6 +64,7 @@ static int has_avx512(void)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma");
 }
+static int has_vbmi(void) { return __builtin_cpu_supports("avx512vbmi"); }
 static int has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
@@ -73,13 +76,15 @@ static const struct isa {
     const char *name;
     int (*usable)(void);
     const table *kernels;
-    const ts_cpu_shuffler *shuffler;
+    const ts_cpu_shuffler *shufflers, *later_shufflers; /* the later ones where `later` says so */
+    int (*later)(void);
+    ts_cpu_stream_lines *stream;
 } isas[] = {
 #if defined(TS_CPU_X86)
-    {"avx512", has_avx512, &kernels_avx512, &ts_cpu_shuffler_avx512},
-    {"avx2", has_avx2, &kernels_avx2, &ts_cpu_shuffler_avx2},
+    {"avx512", has_avx512, &kernels_avx512, ts_cpu_shufflers_avx512, ts_cpu_shufflers_avx512vbmi, has_vbmi, ts_cpu_stream_lines_avx512},
+    {"avx2", has_avx2, &kernels_avx2, ts_cpu_shufflers_avx2, NULL, NULL, ts_cpu_stream_lines_avx2},
 #endif
-    {"generic", always, &kernels_generic, &ts_cpu_shuffler_generic},
+    {"generic", always, &kernels_generic, ts_cpu_shufflers_generic, NULL, NULL, ts_cpu_stream_lines_generic},
 };
 enum { ISA_COUNT = sizeof isas / sizeof isas[0] };
 
@@ -116,7 +121,18 @@ const ts_cpu_kernel *ts_cpu_kernel_find(tensum_semiring semiring, tensum_dtype d
     return (*chosen_isa()->kernels)[semiring][dtype];
 }
 
-const ts_cpu_shuffler *ts_cpu_shuffler_find(void) { return chosen_isa()->shuffler; }
+const ts_cpu_shuffler *ts_cpu_shuffler_find(size_t element)
+{
+    const struct isa *isa = chosen_isa();
+    if (element < 1 || element > 8) {
+        return NULL;
+    }
+    const ts_cpu_shuffler *shufflers = isa->later != NULL && isa->later() ? isa->later_shufflers : isa->shufflers;
+    const ts_cpu_shuffler *shuffler = &shufflers[__builtin_ctz((unsigned)element)];
+    return shuffler->lines != NULL ? shuffler : NULL;
+}
+
+ts_cpu_stream_lines *ts_cpu_stream_find(void) { return chosen_isa()->stream; }
 
 const char *ts_cpu_isa_name(void) { return chosen_isa()->name; }
 

@@ -10,7 +10,9 @@ extern const ts_backend ts_backend_cpu;
 
 /* ---- dispatch ---- */
 const ts_cpu_kernel *ts_cpu_kernel_find(tensum_semiring semiring, tensum_dtype dtype);
-const ts_cpu_shuffler *ts_cpu_shuffler_find(void);
+/* NULL where there is none for elements of this size. */
+const ts_cpu_shuffler *ts_cpu_shuffler_find(size_t element);
+ts_cpu_stream_lines *ts_cpu_stream_find(void);
 /* Where that kernel can multiply in several ways, the one that is fastest on this machine: measured once, on first use. */
 const ts_cpu_kernel *ts_cpu_kernel_fastest(tensum_semiring semiring, tensum_dtype dtype);
 /* Pairs per second of one way of multiplying, with panels in the first-level cache: the best of calls for `seconds`, of

@@ -1,82 +1,149 @@
-/* Rearranging cache lines with two-source permutations (AVX-512). */
+/* Rearranging lines with two-source permutations: of any parts of whole cache lines by AVX-512, of 4-byte parts of 32 bytes
+ * or bytes of 16 by AVX2, of bytes of 16 by NEON. */
 #include <stddef.h>
+#include <string.h>
 
 #include "backend/cpu/shuffle.h"
 #include "backend/cpu/isa.h"
 
-#if defined(TS_ISA_AVX512)
+extern const ts_cpu_shuffler TS_CPU_NAME2(ts_cpu_shufflers, TS_ISA)[TS_SHUFFLERS];
+
+extern ts_cpu_stream_lines TS_CPU_NAME2(ts_cpu_stream_lines, TS_ISA);
+
+#define SHUFFLE_BYTES_AHEAD 4096 /* prefetched before they are needed */
+
+#if defined(TS_ISA_AVX512) || defined(TS_ISA_AVX2)
 #include <immintrin.h>
+#elif defined(__x86_64__)
+#include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
-#define AHEAD 32 /* lines fetched before they are needed, where nothing else fetches them */
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE __m512i pick(__m512i x, const ts_cpu_shuffle_order *indices, __m512i y, int bytes)
+void TS_CPU_NAME2(ts_cpu_stream_lines, TS_ISA)(char *to, const char *from, int64_t lines)
 {
-    const __m512i order = _mm512_loadu_si512(indices);
-    return bytes == 4 ? _mm512_permutex2var_epi32(x, order, y) : _mm512_permutex2var_epi64(x, order, y);
-}
-
-INLINE void shuffle_lines(const ts_cpu_shuffle *s, const char *a, char *c, const int64_t *sources, const int64_t *targets,
-                          int64_t count, const char *next, int stages, int bytes)
-{
-    const int lines = 1 << stages;
-    const int64_t ahead = AHEAD >> stages;
-    for (int64_t i = 0; i < count; i++) {
-        __m512i x[TS_SHUFFLE_LINES];
-        const char *coming = next == NULL ? NULL : i + ahead < count ? a + sources[i + ahead] : next + sources[(i + ahead) % count];
-#pragma GCC unroll 16
-        for (int r = 0; r < lines; r++) {
-            x[r] = _mm512_loadu_si512(a + sources[i] + s->source[r]);
-            if (next != NULL) {
-                _mm_prefetch(coming + s->source[r], _MM_HINT_T0);
-            }
-        }
-        if (stages == 0) {
-            x[0] = pick(x[0], &s->low[0], x[0], bytes);
-        }
-#pragma GCC unroll 4
-        for (int t = 0; t < stages; t++) {
-#pragma GCC unroll 16
-            for (int r = 0; r < lines; r++) {
-                if ((r >> t & 1) == 0) {
-                    const __m512i u = x[r], v = x[r | 1 << t];
-                    x[r] = pick(u, &s->low[t], v, bytes);
-                    x[r | 1 << t] = pick(u, &s->high[t], v, bytes);
-                }
-            }
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < lines; r++) {
-            _mm512_storeu_si512(c + targets[i] + s->target[r], x[r]);
-        }
+#if defined(__x86_64__)
+    if (lines == 0) {
+        _mm_sfence();
     }
-}
-
-#define BY_STAGES(bytes)                                                                                              \
-    switch (s->stages) {                                                                                              \
-    case 0: shuffle_lines(s, a, c, sources, targets, count, next, 0, bytes); break;                                         \
-    case 1: shuffle_lines(s, a, c, sources, targets, count, next, 1, bytes); break;                                         \
-    case 2: shuffle_lines(s, a, c, sources, targets, count, next, 2, bytes); break;                                         \
-    case 3: shuffle_lines(s, a, c, sources, targets, count, next, 3, bytes); break;                                         \
-    default: shuffle_lines(s, a, c, sources, targets, count, next, 4, bytes); break;                                        \
-    }
-
-static void lines4(const ts_cpu_shuffle *s, const char *a, char *c, const int64_t *sources, const int64_t *targets,
-                   int64_t count, const char *next)
-{
-    BY_STAGES(4)
-}
-
-static void lines8(const ts_cpu_shuffle *s, const char *a, char *c, const int64_t *sources, const int64_t *targets,
-                   int64_t count, const char *next)
-{
-    BY_STAGES(8)
-}
-
-extern const ts_cpu_shuffler ts_cpu_shuffler_avx512;
-const ts_cpu_shuffler ts_cpu_shuffler_avx512 = {lines4, lines8};
+#endif
+    for (int64_t i = 0; i < lines; i++, to += TS_LINE_BYTES, from += TS_LINE_BYTES) {
+#if defined(TS_ISA_AVX512)
+        _mm512_stream_si512((__m512i *)(void *)to, _mm512_loadu_si512(from));
+#elif defined(TS_ISA_AVX2)
+        const __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)from);
+        const __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(from + 32));
+        _mm256_stream_si256((__m256i *)(void *)to, low);
+        _mm256_stream_si256((__m256i *)(void *)(to + 32), high);
+#elif defined(__x86_64__)
+        for (int j = 0; j < TS_LINE_BYTES; j += 16) {
+            _mm_stream_si128((__m128i *)(void *)(to + j), _mm_loadu_si128((const __m128i *)(const void *)(from + j)));
+        }
 #else
-extern const ts_cpu_shuffler TS_CPU_NAME2(ts_cpu_shuffler, TS_ISA);
-const ts_cpu_shuffler TS_CPU_NAME2(ts_cpu_shuffler, TS_ISA) = {0};
+        memcpy(to, from, TS_LINE_BYTES);
+#endif
+    }
+}
+
+#if defined(TS_ISA_AVX512) || defined(TS_ISA_AVX2)
+/* Bytes of two vectors of 16: an index from 16 on is of the second. */
+static inline __attribute__((always_inline)) __m128i pick_bytes(__m128i x, __m128i order, __m128i y)
+{
+    const __m128i first = _mm_adds_epu8(order, _mm_set1_epi8(0x70)), second = _mm_sub_epi8(order, _mm_set1_epi8(16));
+    return _mm_or_si128(_mm_shuffle_epi8(x, first), _mm_shuffle_epi8(y, second)); /* those with the highest bit give 0 */
+}
+#define SHUFFLE_NAME bytes16
+#define SHUFFLE_TARGET
+#define SHUFFLE_VECTOR __m128i
+#define SHUFFLE_LOAD(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define SHUFFLE_STORE(p, x) _mm_storeu_si128((__m128i *)(void *)(p), x)
+#define SHUFFLE_PICK(x, order, y) pick_bytes(x, order, y)
+#define SHUFFLE_HELD 3
+#include "backend/cpu/shuffle.inc"
+#endif
+
+#if defined(TS_ISA_AVX512)
+#define LOAD512(p) _mm512_loadu_si512(p)
+#define STORE512(p, x) _mm512_storeu_si512(p, x)
+
+#define SHUFFLE_NAME lines2
+#define SHUFFLE_TARGET
+#define SHUFFLE_VECTOR __m512i
+#define SHUFFLE_LOAD(p) LOAD512(p)
+#define SHUFFLE_STORE(p, x) STORE512(p, x)
+#define SHUFFLE_PICK(x, order, y) _mm512_permutex2var_epi16(x, order, y)
+#define SHUFFLE_HELD 4
+#include "backend/cpu/shuffle.inc"
+
+#define SHUFFLE_NAME lines4
+#define SHUFFLE_TARGET
+#define SHUFFLE_VECTOR __m512i
+#define SHUFFLE_LOAD(p) LOAD512(p)
+#define SHUFFLE_STORE(p, x) STORE512(p, x)
+#define SHUFFLE_PICK(x, order, y) _mm512_permutex2var_epi32(x, order, y)
+#define SHUFFLE_HELD 4
+#include "backend/cpu/shuffle.inc"
+
+#define SHUFFLE_NAME lines8
+#define SHUFFLE_TARGET
+#define SHUFFLE_VECTOR __m512i
+#define SHUFFLE_LOAD(p) LOAD512(p)
+#define SHUFFLE_STORE(p, x) STORE512(p, x)
+#define SHUFFLE_PICK(x, order, y) _mm512_permutex2var_epi64(x, order, y)
+#define SHUFFLE_HELD 4
+#include "backend/cpu/shuffle.inc"
+
+const ts_cpu_shuffler ts_cpu_shufflers_avx512[TS_SHUFFLERS] = {
+    {bytes16, 16, 1}, {lines2, 64, 2}, {lines4, 64, 4}, {lines8, 64, 8}};
+
+/* Permutations of bytes came later (VBMI). */
+#define SHUFFLE_NAME lines1
+#define SHUFFLE_TARGET __attribute__((target("avx512vbmi")))
+#define SHUFFLE_VECTOR __m512i
+#define SHUFFLE_LOAD(p) LOAD512(p)
+#define SHUFFLE_STORE(p, x) STORE512(p, x)
+#define SHUFFLE_PICK(x, order, y) _mm512_permutex2var_epi8(x, order, y)
+#define SHUFFLE_HELD 4
+#include "backend/cpu/shuffle.inc"
+
+extern const ts_cpu_shuffler ts_cpu_shufflers_avx512vbmi[TS_SHUFFLERS];
+const ts_cpu_shuffler ts_cpu_shufflers_avx512vbmi[TS_SHUFFLERS] = {
+    {lines1, 64, 1}, {lines2, 64, 2}, {lines4, 64, 4}, {lines8, 64, 8}};
+#elif defined(TS_ISA_AVX2)
+/* Parts of 4 bytes of two vectors of 32: an index from 8 on is of the second. */
+static inline __attribute__((always_inline)) __m256i pick_parts(__m256i x, __m256i order, __m256i y)
+{
+    const __m256i second = _mm256_slli_epi32(order, 28);
+    return _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(_mm256_permutevar8x32_epi32(x, order)),
+                                                _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(y, order)),
+                                                _mm256_castsi256_ps(second)));
+}
+#define SHUFFLE_NAME parts32
+#define SHUFFLE_TARGET
+#define SHUFFLE_VECTOR __m256i
+#define SHUFFLE_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define SHUFFLE_STORE(p, x) _mm256_storeu_si256((__m256i *)(void *)(p), x)
+#define SHUFFLE_PICK(x, order, y) pick_parts(x, order, y)
+#define SHUFFLE_HELD 3
+#include "backend/cpu/shuffle.inc"
+
+const ts_cpu_shuffler ts_cpu_shufflers_avx2[TS_SHUFFLERS] = {{bytes16, 16, 1}, {bytes16, 16, 1}, {parts32, 32, 4}, {parts32, 32, 4}};
+#elif defined(__aarch64__)
+static inline __attribute__((always_inline)) uint8x16_t pick_bytes(uint8x16_t x, uint8x16_t order, uint8x16_t y)
+{
+    const uint8x16x2_t both = {{x, y}};
+    return vqtbl2q_u8(both, order);
+}
+#define SHUFFLE_NAME bytes16
+#define SHUFFLE_TARGET
+#define SHUFFLE_VECTOR uint8x16_t
+#define SHUFFLE_LOAD(p) vld1q_u8((const uint8_t *)(p))
+#define SHUFFLE_STORE(p, x) vst1q_u8((uint8_t *)(p), x)
+#define SHUFFLE_PICK(x, order, y) pick_bytes(x, order, y)
+#define SHUFFLE_HELD 4
+#include "backend/cpu/shuffle.inc"
+
+const ts_cpu_shuffler ts_cpu_shufflers_generic[TS_SHUFFLERS] = {{bytes16, 16, 1}, {bytes16, 16, 1}, {bytes16, 16, 1}, {bytes16, 16, 1}};
+#else
+const ts_cpu_shuffler TS_CPU_NAME2(ts_cpu_shufflers, TS_ISA)[TS_SHUFFLERS] = {{NULL, 0, 0}};
 #endif

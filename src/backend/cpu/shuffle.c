@@ -1,15 +1,16 @@
-/* Permutations of 4- and 8-byte elements by whole cache lines.
+/* Permutations by whole lines: of a cache, or what a register holds of it.
  *
- * A line of the operand and a line of the result hold 2^k elements each, k = 4 or 3; the positions in a line are bits of
+ * A line of the operand and a line of the result hold 2^k elements each; the positions in a line are bits of
  * some modes' indices. Bits that both kinds of lines have stay in the line; the others are exchanged, in registers,
  * with bits of the lines' numbers (shuffle.h). So every line is read once and written once, whatever the strides, and
  * power-of-two strides, whose lines fall into the same few cache sets, do no harm. Tiles of some lines on either side
- * go through a small buffer where the result is written past the caches. */
+ * go through a buffer where the result is written past the caches: while one tile is read, the one before is written. */
 #include "backend/cpu/cpu.h"
 
 #define LEAST_ELEMENTS 4096              /* planning takes about a microsecond */
-#define SIDE_BYTES 512                   /* of a tile, contiguous in the result */
-#define OTHER_BYTES 256                  /* of a tile, contiguous in the operand */
+#define SIDE_BYTES 256                   /* of a tile, contiguous in the result */
+#define OTHER_BYTES 1024                 /* of a tile, contiguous in the operand: long enough for hardware to read ahead */
+#define ROWS_BYTES (TS_TILE_BYTES / 4 * 5) /* rows of SIDE_BYTES with their room */
 #define TASK_BYTES ((int64_t)1 << 20)
 
 typedef struct shuffle_job {
@@ -29,7 +30,8 @@ static void shuffle_task(void *argument, int64_t index, int32_t worker)
 {
     const shuffle_job *job = argument;
     const int64_t first = index * job->tiles_per_task, end = ts_min64(first + job->tiles_per_task, job->tiles);
-    char room[TS_ROWS_BYTES + TS_SHUFFLE_BYTES] __attribute__((aligned(64))), *buffer = room + TS_SHUFFLE_BYTES;
+    char rooms[2][ROWS_BYTES + TS_LINE_BYTES] __attribute__((aligned(64)));
+    ts_cpu_rows_way way;
     bool before = false;
     int64_t position[64], a = 0, c = 0, rest = first;
     (void)worker;
@@ -51,17 +53,20 @@ static void shuffle_task(void *argument, int64_t index, int32_t worker)
             c -= position[i] * job->loops[i].c;
             position[i] = 0;
         }
-        char *to = job->streams ? buffer : job->c + c_now;
-        job->tile.lines(&job->tile.shuffle, job->a + a_now, to, job->tile.sources, job->tile.targets, job->tile.count,
-                        job->streams ? NULL : job->a + a);
-        if (job->streams) {
-            const bool after = c - c_now == job->rows.bytes && tile + 1 < end;
-            ts_cpu_rows_write(&job->rows, job->c + c_now, buffer, job->a + a, before, after);
-            before = after;
+        if (!job->streams) {
+            ts_cpu_tile_move(&job->tile, job->a + a_now, job->c + c_now, job->a + a);
+            continue;
         }
+        char *buffer = rooms[tile & 1] + TS_LINE_BYTES, *other = rooms[~tile & 1] + TS_LINE_BYTES;
+        ts_cpu_rows_write_during(&job->rows, tile > first ? &way : NULL, &job->tile, job->a + a_now, buffer, job->a + a);
+        const bool on = c - c_now == job->rows.bytes && tile + 1 < end;
+        const ts_cpu_rows_way now = {.to = job->c + c_now, .buffer = buffer, .after = on ? other : NULL, .before = before};
+        way = now;
+        before = on;
     }
     if (job->streams) {
-        ts_cpu_rows_finish();
+        ts_cpu_rows_write(&job->rows, &way, 0, job->rows.rows);
+        job->rows.stream(NULL, NULL, 0);
     }
 }
 
@@ -113,14 +118,20 @@ static bool line_bits(const ts_mode *modes, int32_t count, bool of_c, const int3
     return false;
 }
 
+static int32_t sum_of(const int32_t *bits, int32_t count)
+{
+    int32_t sum = 0;
+    for (int32_t i = 0; i < count; i++) {
+        sum += bits[i];
+    }
+    return sum;
+}
+
 /* More bits for a side of the tile: contiguous in the result, merely near each other in the operand. */
 static void extend(const ts_mode *modes, int32_t count, bool of_c, const int32_t *order, int32_t most, int32_t *bits)
 {
     int64_t run = 1;
-    int32_t total = 0;
-    for (int32_t i = 0; i < count; i++) {
-        total += bits[i];
-    }
+    int32_t total = sum_of(bits, count);
     for (int32_t i = 0; i < count && total < most; i++) {
         const ts_mode *mode = &modes[order[i]];
         if (stride_of(mode, of_c) == 0) {
@@ -140,6 +151,28 @@ static void extend(const ts_mode *modes, int32_t count, bool of_c, const int32_t
     }
 }
 
+/* Where the sides share bits the tile is small: more bits for whichever is shorter, as long as its rows have room. */
+static void grow(const ts_mode *modes, int32_t count, int64_t element, int32_t orders[2][64], int32_t side[2][64])
+{
+    bool stuck[2] = {false, false};
+    while (!stuck[0] || !stuck[1]) {
+        const int32_t now[2] = {sum_of(side[0], count), sum_of(side[1], count)};
+        const int s = stuck[0] || (!stuck[1] && now[1] <= now[0]) ? 1 : 0;
+        int32_t before[64], total = 0;
+        memcpy(before, side[s], (size_t)count * sizeof *before);
+        extend(modes, count, s == 1, orders[s], now[s] + 1, side[s]);
+        for (int32_t m = 0; m < count; m++) {
+            total += side[0][m] > side[1][m] ? side[0][m] : side[1][m];
+        }
+        const int32_t row_bits = sum_of(side[1], count);
+        const int64_t bytes = ((element << row_bits) + TS_LINE_BYTES) << (total - row_bits);
+        if (sum_of(side[s], count) == now[s] || element << total > TS_TILE_BYTES || bytes > ROWS_BYTES) {
+            memcpy(side[s], before, (size_t)count * sizeof *before);
+            stuck[s] = true;
+        }
+    }
+}
+
 /* The plan for modes whose extents fit; side: bits of each mode in the tile, on the operand's and the result's side. */
 static bool plan(shuffle_job *job, const ts_mode *modes, int32_t count, size_t element, int64_t threads,
                  int32_t orders[2][64], int32_t side[2][64])
@@ -147,6 +180,7 @@ static bool plan(shuffle_job *job, const ts_mode *modes, int32_t count, size_t e
     ts_cpu_place places[32];
     int64_t row_targets[32], row_bytes = (int64_t)element;
     int32_t place_count = 0, rows = 0;
+    job->streams = job->streams && (int64_t)element << sum_of(side[1], count) >= TS_LINE_BYTES; /* only whole lines */
     for (int s = 1; s >= 0; s--) { /* the result's side first */
         for (int32_t i = 0; i < count; i++) {
             const int32_t m = orders[s][i];
@@ -158,7 +192,7 @@ static bool plan(shuffle_job *job, const ts_mode *modes, int32_t count, size_t e
                     row_bytes *= 2;
                 } else {
                     row_targets[rows] = p->to;
-                    p->to = job->streams ? (row_bytes + TS_SHUFFLE_BYTES) << rows : p->to;
+                    p->to = job->streams ? (row_bytes + TS_LINE_BYTES) << rows : p->to;
                     rows++;
                 }
             }
@@ -172,7 +206,6 @@ static bool plan(shuffle_job *job, const ts_mode *modes, int32_t count, size_t e
     if (!ts_cpu_tile_plan(ordered, place_count, element, &job->tile)) {
         return false;
     }
-    const int64_t lines_each = (int64_t)1 << job->tile.shuffle.stages;
     job->rows.rows = (int64_t)1 << rows;
     job->rows.bytes = row_bytes;
     for (int64_t r = 0; r < job->rows.rows; r++) {
@@ -181,10 +214,8 @@ static bool plan(shuffle_job *job, const ts_mode *modes, int32_t count, size_t e
             job->rows.targets[r] += (r >> b & 1) != 0 ? row_targets[b] : 0;
         }
     }
-    job->rows.fetch_count = job->tile.count * lines_each;
-    for (int64_t i = 0; i < job->rows.fetch_count; i++) {
-        job->rows.fetches[i] = job->tile.sources[i / lines_each] + job->tile.shuffle.source[i % lines_each];
-    }
+    job->rows.stream = ts_cpu_stream_find();
+    job->rows.fetch_count = 0; /* what comes next is prefetched by what reads it */
     /* What is left are loops, the result's largest strides outermost. */
     job->loop_count = 0;
     job->tiles = 1;
@@ -205,26 +236,38 @@ static bool plan(shuffle_job *job, const ts_mode *modes, int32_t count, size_t e
 
 bool ts_cpu_shuffle_move(const ts_mode *given, int32_t count, size_t element, const void *a, void *c, ts_pool *pool)
 {
-    const ts_cpu_shuffler *shuffler = ts_cpu_shuffler_find();
     ts_mode modes[64];
     int32_t orders[2][64], line[2][64], side[2][64];
     int64_t multiple[64], elements = 1;
-    if (count == 0 || count > 32 || shuffler->lines4 == NULL || (element != 4 && element != 8)) {
+    if (count == 0 || count > 31) {
+        return false;
+    }
+    memcpy(modes, given, (size_t)count * sizeof *modes);
+    if (element == 16) { /* pairs of 8 bytes */
+        for (int32_t m = 0; m < count; m++) {
+            modes[m].a *= 2;
+            modes[m].c *= 2;
+        }
+        const ts_mode halves = {.extent = 2, .a = 1, .c = 1};
+        modes[count++] = halves;
+        element = 8;
+    }
+    const ts_cpu_shuffler *shuffler = ts_cpu_shuffler_find(element);
+    if (shuffler == NULL) {
         return false;
     }
     for (int32_t m = 0; m < count; m++) {
-        modes[m] = given[m];
         multiple[m] = 1;
         elements *= modes[m].extent;
     }
     if (elements < LEAST_ELEMENTS) {
         return false;
     }
-    const int32_t most[2] = {OTHER_BYTES, SIDE_BYTES};
-    const int32_t width = element == 4 ? 4 : 3;
+    const int64_t most[2] = {ts_min64(OTHER_BYTES / (int64_t)element, TS_TILE_BYTES / SIDE_BYTES), SIDE_BYTES / (int64_t)element};
+    const int32_t width = __builtin_ctz((unsigned)shuffler->line / (unsigned)element);
     for (int s = 0; s < 2; s++) {
         sort_modes(modes, count, s == 1, orders[s]);
-        if (!line_bits(modes, count, s == 1, orders[s], width, most[s] / (int64_t)element, line[s], multiple)) {
+        if (!line_bits(modes, count, s == 1, orders[s], width, most[s], line[s], multiple)) {
             return false;
         }
     }
@@ -239,8 +282,9 @@ bool ts_cpu_shuffle_move(const ts_mode *given, int32_t count, size_t element, co
     job.streams = ts_cpu_rows_pay(elements * (int64_t)element);
     for (int s = 0; s < 2; s++) {
         memcpy(side[s], line[s], (size_t)count * sizeof *side[s]);
-        extend(modes, count, s == 1, orders[s], __builtin_ctz((unsigned)most[s] / (unsigned)element), side[s]);
+        extend(modes, count, s == 1, orders[s], __builtin_ctzll((unsigned long long)most[s]), side[s]);
     }
+    grow(modes, count, (int64_t)element, orders, side);
     if (!plan(&job, modes, count, element, ts_pool_threads(pool), orders, side)) {
         return false;
     }

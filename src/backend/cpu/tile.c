@@ -1,69 +1,90 @@
 /* Small tensors moved by whole lines, and rows written past the caches. */
 #include "backend/cpu/cpu.h"
 
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
-
 #define STREAM_BYTES ((int64_t)8 << 20) /* results that no cache is going to keep */
 #define MOST_PLACES 32
+#define LINES_AT_ONCE 16 /* read before some are written */
+#define SET_BYTES 4096   /* distances of lines in one set of the first-level cache */
+#define SET_LINES 16      /* that stay there */
+#define MOST_WIDTH TS_SHUFFLE_STAGES
+
+static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
 
 bool ts_cpu_rows_pay(int64_t bytes) { return bytes >= STREAM_BYTES; }
 
-/* A line of the result, aligned to it. */
-static void put_line(char *to, const char *from)
-{
-#if defined(__x86_64__)
-    for (int j = 0; j < TS_SHUFFLE_BYTES; j += 16) {
-        _mm_stream_si128((__m128i *)(void *)(to + j), _mm_loadu_si128((const __m128i *)(const void *)(from + j)));
-    }
-#else
-    memcpy(to, from, TS_SHUFFLE_BYTES);
-#endif
-}
-
-void ts_cpu_rows_write(const ts_cpu_rows *rows, char *to, char *buffer, const char *next, bool before, bool after)
+void ts_cpu_rows_write(const ts_cpu_rows *rows, const ts_cpu_rows_way *way, int64_t first, int64_t end)
 {
     const int64_t bytes = rows->bytes;
-    int64_t fetched = 0;
-    for (int64_t r = 0; r < rows->rows; r++) {
-        char *row = to + rows->targets[r], *from = buffer + r * (bytes + TS_SHUFFLE_BYTES);
-        const int64_t behind = (int64_t)((uintptr_t)row & (TS_SHUFFLE_BYTES - 1));
-        const int64_t due = (r + 1) * rows->fetch_count / rows->rows; /* loads and stores are in flight together */
+    int64_t fetched = first * rows->fetch_count / rows->rows;
+    for (int64_t r = first; r < end; r++) {
+        char *row = way->to + rows->targets[r], *from = way->buffer + r * (bytes + TS_LINE_BYTES);
+        const int64_t behind = (int64_t)((uintptr_t)row & (TS_LINE_BYTES - 1));
+        const int64_t due = way->next == NULL ? fetched : (r + 1) * rows->fetch_count / rows->rows;
         int64_t i = -behind;
-        if (!before && behind > 0) {
-            i = ts_min64(bytes, TS_SHUFFLE_BYTES - behind);
+        if (!way->before && behind > 0) {
+            i = ts_min64(bytes, TS_LINE_BYTES - behind);
             memcpy(row, from, (size_t)i);
         }
-        for (; i + TS_SHUFFLE_BYTES <= bytes; i += TS_SHUFFLE_BYTES) {
-            if (fetched < due) {
-                __builtin_prefetch(next + rows->fetches[fetched++]);
-            }
-            put_line(row + i, from + i);
+        while (fetched < due) { /* loads and stores are in flight together */
+            __builtin_prefetch(way->next + rows->fetches[fetched++]);
         }
-        while (fetched < due) {
-            __builtin_prefetch(next + rows->fetches[fetched++]);
+        const int64_t lines = i + TS_LINE_BYTES <= bytes ? (bytes - i) / TS_LINE_BYTES : 0;
+        if (lines > 0) {
+            rows->stream(row + i, from + i, lines);
         }
-        if (after) {
-            memcpy(from - TS_SHUFFLE_BYTES, from + bytes - TS_SHUFFLE_BYTES, TS_SHUFFLE_BYTES);
+        i += lines * TS_LINE_BYTES;
+        if (way->after != NULL) {
+            memcpy(way->after + r * (bytes + TS_LINE_BYTES) - TS_LINE_BYTES, from + bytes - TS_LINE_BYTES, TS_LINE_BYTES);
         } else {
             memcpy(row + i, from + i, (size_t)(bytes - i));
         }
     }
 }
 
-void ts_cpu_rows_finish(void)
+void ts_cpu_rows_write_during(const ts_cpu_rows *rows, const ts_cpu_rows_way *way, const ts_cpu_tile *tile, const char *a,
+                              char *c, const char *next)
 {
-#if defined(__x86_64__)
-    _mm_sfence();
-#endif
+    ts_cpu_shuffle_range range = {.sources = tile->sources, .targets = tile->targets, .count = tile->count, .next = next};
+    const int64_t lines = (int64_t)1 << tile->shuffle.stages;
+    const int64_t unit = tile->shuffle.staged ? tile->staged_at_once : lines >= LINES_AT_ONCE ? 1 : LINES_AT_ONCE / lines;
+    int64_t written = 0;
+    for (int64_t i = 0; i < tile->count; i = range.end) {
+        range.first = i;
+        range.end = ts_min64(i + unit, tile->count);
+        tile->lines(&tile->shuffle, a, c, &range);
+        if (way != NULL) {
+            const int64_t due = range.end * rows->rows / tile->count;
+            ts_cpu_rows_write(rows, way, written, due);
+            written = due;
+        }
+    }
+}
+
+void ts_cpu_tile_move(const ts_cpu_tile *tile, const char *a, char *c, const char *next)
+{
+    const ts_cpu_shuffle_range range = {.sources = tile->sources, .targets = tile->targets, .end = tile->count,
+                                        .count = tile->count, .next = next};
+    tile->lines(&tile->shuffle, a, c, &range);
+}
+
+/* Place l of a register takes place `from`. */
+static void put_indices(ts_cpu_shuffle_order *order, int32_t l, int32_t from, int32_t element, int32_t index)
+{
+    const int32_t parts = element / index;
+    for (int32_t i = 0; i < parts; i++) {
+        const uint64_t value = (uint64_t)from * (uint64_t)parts + (uint64_t)i;
+        uint8_t *at = order->indices + (l * parts + i) * index;
+        for (int32_t byte = 0; byte < index; byte++) {
+            at[byte] = (uint8_t)(value >> 8 * byte); /* indices of more than a byte are x86's */
+        }
+    }
 }
 
 /* Which place in the line read each place in the line written comes from, after all exchanges. */
 static void plan_stages(ts_cpu_shuffle *shuffle, ts_cpu_place *const a_line[], ts_cpu_place *const c_line[], int32_t width,
-                        size_t element)
+                        int32_t element, int32_t index)
 {
-    ts_cpu_place *now[6], *leaving[TS_SHUFFLE_STAGES];
+    ts_cpu_place *now[MOST_WIDTH], *leaving[TS_SHUFFLE_STAGES];
     int32_t stages = 0;
     memcpy(now, a_line, (size_t)width * sizeof *now);
     for (int32_t p = 0; p < width; p++) {
@@ -113,27 +134,38 @@ static void plan_stages(ts_cpu_shuffle *shuffle, ts_cpu_place *const a_line[], t
                 low = (from & bit) == 0 ? from : lanes + (from ^ bit);
                 high = (from & bit) == 0 ? (from | bit) : lanes + from;
             }
-            if (element == 4) {
-                shuffle->low[t].narrow[l] = low;
-                shuffle->high[t].narrow[l] = high;
-            } else {
-                shuffle->low[t].wide[l] = low;
-                shuffle->high[t].wide[l] = high;
-            }
+            put_indices(&shuffle->low[t], l, low, element, index);
+            put_indices(&shuffle->high[t], l, high, element, index);
         }
     }
 }
 
+/* Do so many lines that are read together lie in one set of the first-level cache that they drive each other out? */
+static void choose_stage(ts_cpu_tile *tile, int64_t line)
+{
+    int32_t together = 0;
+    bool runs = true;
+    tile->staged_at_once = TS_STAGE_BYTES / line;
+    for (int32_t r = 0; r < 1 << tile->shuffle.stages; r++) {
+        together += ((tile->shuffle.source[r] - tile->shuffle.source[0]) & (SET_BYTES - 1)) < TS_LINE_BYTES ? 1 : 0;
+    }
+    for (int64_t i = 0; i < tile->count && runs; i++) {
+        const int64_t start = i - i % tile->staged_at_once;
+        runs = tile->sources[i] == tile->sources[start] + (i - start) * line;
+    }
+    tile->shuffle.staged = runs && tile->count % tile->staged_at_once == 0 && together > SET_LINES;
+}
+
 bool ts_cpu_tile_plan(ts_cpu_place *places, int32_t count, size_t element, ts_cpu_tile *tile)
 {
-    const ts_cpu_shuffler *shuffler = ts_cpu_shuffler_find();
-    const int32_t width = element == 4 ? 4 : 3;
-    ts_cpu_place *lines[2][4] = {{NULL}}, *beside[MOST_PLACES];
+    const ts_cpu_shuffler *shuffler = ts_cpu_shuffler_find(element);
+    ts_cpu_place *lines[2][MOST_WIDTH] = {{NULL}}, *beside[MOST_PLACES];
     int32_t used = 0;
-    if (shuffler->lines4 == NULL || (element != 4 && element != 8) || count > MOST_PLACES) {
+    if (shuffler == NULL || count > MOST_PLACES) {
         return false;
     }
-    tile->lines = element == 4 ? shuffler->lines4 : shuffler->lines8;
+    const int32_t width = __builtin_ctz((unsigned)shuffler->line / (unsigned)element);
+    tile->lines = shuffler->lines;
     for (int32_t i = 0; i < count; i++) {
         places[i].from_line = places[i].to_line = false;
     }
@@ -152,13 +184,20 @@ bool ts_cpu_tile_plan(ts_cpu_place *places, int32_t count, size_t element, ts_cp
             return false;
         }
     }
-    plan_stages(&tile->shuffle, lines[0], lines[1], width, element);
+    plan_stages(&tile->shuffle, lines[0], lines[1], width, (int32_t)element, shuffler->index);
     for (int32_t i = 0; i < count; i++) {
-        if (!places[i].from_line && !places[i].to_line) {
-            beside[used++] = &places[i];
+        if (!places[i].from_line && !places[i].to_line) { /* what is read is walked in order of addresses */
+            int32_t j = used++;
+            for (; j > 0 && absolute(beside[j - 1]->from) > absolute(places[i].from); j--) {
+                beside[j] = beside[j - 1];
+            }
+            beside[j] = &places[i];
         }
     }
     tile->count = (int64_t)1 << used;
+    if (tile->count > TS_TILE_LINES) {
+        return false;
+    }
     for (int64_t i = 0; i < tile->count; i++) {
         tile->sources[i] = tile->targets[i] = 0;
         for (int32_t b = 0; b < used; b++) {
@@ -166,5 +205,6 @@ bool ts_cpu_tile_plan(ts_cpu_place *places, int32_t count, size_t element, ts_cp
             tile->targets[i] += (i >> b & 1) != 0 ? beside[b]->to : 0;
         }
     }
+    choose_stage(tile, shuffler->line);
     return true;
 }

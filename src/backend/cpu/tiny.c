@@ -8,7 +8,7 @@
 #include "backend/cpu/cpu.h"
 
 #define LEAST_BYTES ((int64_t)512 << 10)
-#define TILE_BYTES (TS_TILE_BYTES / 2)
+#define TILE_BYTES (16 << 10)
 #define RUN_BYTES 512 /* contiguous in the result and the operand, where they allow it */
 #define TASK_BYTES ((int64_t)512 << 10)
 #define MOST_BITS 30
@@ -49,7 +49,8 @@ static void tiny_task(void *argument, int64_t index, int32_t worker)
     const tiny_job *job = argument;
     const int64_t first = index * job->tiles_per_task, end = ts_min64(first + job->tiles_per_task, job->tiles);
     char packed[TILE_BYTES] __attribute__((aligned(64))), result[TILE_BYTES] __attribute__((aligned(64)));
-    char room[2 * TILE_BYTES + TS_SHUFFLE_BYTES] __attribute__((aligned(64))), *buffer = room + TS_SHUFFLE_BYTES;
+    char rooms[2][2 * TILE_BYTES + TS_LINE_BYTES] __attribute__((aligned(64)));
+    ts_cpu_rows_way way = {0};
     ts_cpu_direct direct = job->direct;
     bool before = false;
     int64_t position[64], a = 0, b = 0, c = 0, rest = first;
@@ -75,26 +76,32 @@ static void tiny_task(void *argument, int64_t index, int32_t worker)
             c -= position[i] * job->loops[i].c;
             position[i] = 0;
         }
+        char *buffer = rooms[tile & 1] + TS_LINE_BYTES, *other = rooms[~tile & 1] + TS_LINE_BYTES;
         char *to = job->streams ? buffer : job->c + c_now;
         direct.a = job->tiny + b_now;
         direct.b = job->loads ? packed : job->huge + a_now;
         direct.c = job->stores ? result : to;
+        way.next = job->huge + a;
         if (job->loads) {
-            job->load.lines(&job->load.shuffle, job->huge + a_now, packed, job->load.sources, job->load.targets,
-                            job->load.count, job->streams ? NULL : job->huge + a);
+            ts_cpu_rows_write_during(&job->rows, way.to != NULL ? &way : NULL, &job->load, job->huge + a_now, packed, job->huge + a);
+        } else if (way.to != NULL) {
+            ts_cpu_rows_write(&job->rows, &way, 0, job->rows.rows);
         }
         job->kernel->direct(&direct);
         if (job->stores) {
-            job->store.lines(&job->store.shuffle, result, to, job->store.sources, job->store.targets, job->store.count, NULL);
+            ts_cpu_tile_move(&job->store, result, to, NULL);
         }
         if (job->streams) {
-            const bool after = c - c_now == job->rows.bytes && tile + 1 < end;
-            ts_cpu_rows_write(&job->rows, job->c + c_now, buffer, job->huge + a, before, after);
-            before = after;
+            const bool on = c - c_now == job->rows.bytes && tile + 1 < end;
+            const ts_cpu_rows_way now = {.to = job->c + c_now, .buffer = buffer, .after = on ? other : NULL, .before = before};
+            way = now;
+            before = on;
         }
     }
     if (job->streams) {
-        ts_cpu_rows_finish();
+        way.next = NULL;
+        ts_cpu_rows_write(&job->rows, &way, 0, job->rows.rows);
+        job->rows.stream(NULL, NULL, 0);
     }
 }
 
@@ -143,14 +150,14 @@ static bool hold(tiny_job *job, bool of_c, int64_t stride)
 static bool choose_tile(tiny_job *job)
 {
     for (int of_c = 0; of_c < 2; of_c++) {
-        for (int64_t stride = job->element; stride < TS_SHUFFLE_BYTES; stride *= 2) {
+        for (int64_t stride = job->element; stride < TS_LINE_BYTES; stride *= 2) {
             if (!hold(job, of_c, stride)) {
                 return false;
             }
         }
     }
     /* The kernel's vectors run over `right`. */
-    const int64_t wanted = 4 * TS_SHUFFLE_BYTES / job->element;
+    const int64_t wanted = 4 * TS_LINE_BYTES / job->element;
     while (job->totals[RIGHT] < wanted) {
         tiny_mode *best = NULL;
         for (int32_t m = 0; m < job->count; m++) {
@@ -164,11 +171,11 @@ static bool choose_tile(tiny_job *job)
             break;
         }
     }
-    if (job->totals[RIGHT] * job->element < TS_SHUFFLE_BYTES) {
+    if (job->totals[RIGHT] * job->element < TS_LINE_BYTES) {
         return false;
     }
     bool more[2] = {true, true};
-    for (int64_t stride = TS_SHUFFLE_BYTES; stride < RUN_BYTES && (more[0] || more[1]); stride *= 2) {
+    for (int64_t stride = TS_LINE_BYTES; stride < RUN_BYTES && (more[0] || more[1]); stride *= 2) {
         for (int of_c = 1; of_c >= 0; of_c--) {
             more[of_c] = more[of_c] && hold(job, of_c, stride);
         }
@@ -235,7 +242,7 @@ static void plan_rows(tiny_job *job, int64_t to[64][MOST_BITS])
             if (to[m][bit] != 0) {
                 continue;
             }
-            to[m][bit] = (run + TS_SHUFFLE_BYTES) * job->rows.rows;
+            to[m][bit] = (run + TS_LINE_BYTES) * job->rows.rows;
             for (int64_t r = 0; r < job->rows.rows; r++) {
                 job->rows.targets[job->rows.rows + r] = job->rows.targets[r] + mode->c * ((int64_t)1 << bit);
             }
@@ -271,6 +278,11 @@ static bool plan_tile(tiny_job *job)
     int64_t huge[64][MOST_BITS], tiny[64][MOST_BITS], packed[64][MOST_BITS], result[64][MOST_BITS], to[64][MOST_BITS] = {{0}};
     ts_cpu_place places[2][32];
     int32_t used[2] = {0, 0};
+    const size_t part = (size_t)ts_min64(job->element, 8); /* the largest that lines are made of */
+    for (int64_t stride = (int64_t)part; stride < job->element; stride *= 2) {
+        const ts_cpu_place stays = {.from = stride, .to = stride};
+        places[0][used[0]++] = places[1][used[1]++] = stays;
+    }
     pack_kind(job, BATCH, false, pack_kind(job, SUM, false, pack_kind(job, RIGHT, false, job->element)));
     pack_kind(job, BATCH, true, pack_kind(job, LEFT, true, pack_kind(job, RIGHT, true, job->element)));
     job->loads = !right_in_place(job, false);
@@ -299,8 +311,8 @@ static bool plan_tile(tiny_job *job)
             }
         }
     }
-    if ((job->loads && !ts_cpu_tile_plan(places[0], used[0], (size_t)job->element, &job->load)) ||
-        (job->stores && !ts_cpu_tile_plan(places[1], used[1], (size_t)job->element, &job->store))) {
+    if ((job->loads && !ts_cpu_tile_plan(places[0], used[0], part, &job->load)) ||
+        (job->stores && !ts_cpu_tile_plan(places[1], used[1], part, &job->store))) {
         return false;
     }
     put_offsets(job, BATCH, tiny, job->batch[0]);
@@ -310,16 +322,12 @@ static bool plan_tile(tiny_job *job)
     put_offsets(job, LEFT, result, job->left[1]);
     put_offsets(job, SUM, tiny, job->sum[0]);
     put_offsets(job, SUM, packed, job->sum[1]);
-    /* Lines of the huge operand to prefetch: those that are gathered, or the rows that the kernel reads. */
+    /* Rows of the huge operand that the kernel reads, to be prefetched. */
+    job->rows.stream = ts_cpu_stream_find();
     job->rows.fetch_count = 0;
-    if (job->loads) {
-        const int64_t lines = (int64_t)1 << job->load.shuffle.stages;
-        for (int64_t i = 0; i < job->load.count * lines; i++) {
-            job->rows.fetches[job->rows.fetch_count++] = job->load.sources[i / lines] + job->load.shuffle.source[i % lines];
-        }
-    } else {
+    if (!job->loads) {
         for (int64_t i = 0; i < job->totals[BATCH] * job->totals[SUM]; i++) {
-            for (int64_t at = 0; at < job->totals[RIGHT] * job->element; at += TS_SHUFFLE_BYTES) {
+            for (int64_t at = 0; at < job->totals[RIGHT] * job->element; at += TS_LINE_BYTES) {
                 job->rows.fetches[job->rows.fetch_count++] =
                     job->batch[1][i / job->totals[SUM]] + job->sum[1][i % job->totals[SUM]] + at;
             }
@@ -389,7 +397,7 @@ bool ts_cpu_contract_tiny(const ts_contract_spec *spec, const ts_cpu_kernel *ker
     const bool tiny_is_a = spec->left <= spec->right;
     const int64_t left = tiny_is_a ? spec->left : spec->right, right = tiny_is_a ? spec->right : spec->left;
     const ts_mode *modes = spec->modes, *next = modes + spec->batch_count;
-    if ((element != 4 && element != 8) || spec->winner_bytes != 0 || spec->accumulate || left > 128 || spec->sum > 128 || left * spec->sum > MOST_TINY ||
+    if (spec->winner_bytes != 0 || spec->accumulate || left > 128 || spec->sum > 128 || left * spec->sum > MOST_TINY ||
         spec->batch * right * (left + spec->sum) * element < LEAST_BYTES) {
         return false;
     }
