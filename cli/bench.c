@@ -6,7 +6,7 @@
 #include "gpu_memory.h"
 #include "network_input.h"
 
-enum { KEY_SIZE = 0x500, KEY_SHAPE, KEY_WINNERS, KEY_GRADIENT, KEY_REPEATS, KEY_CASE };
+enum { KEY_SIZE = 0x500, KEY_SHAPE, KEY_WINNERS, KEY_GRADIENT, KEY_DECODE, KEY_REPEATS, KEY_CASE };
 enum { CHAIN = 10, MOST_REPEATS = 10000, RUNS_PER_WAIT = 20 };
 
 static const struct argp_option options[] = {
@@ -16,6 +16,7 @@ static const struct argp_option options[] = {
     {"case", KEY_CASE, "NAME", 0, "reduce: transpose (default), permute, rows, columns", 2},
     {"winners", KEY_WINNERS, NULL, 0, "gemm: find winners too", 2},
     {"gradient", KEY_GRADIENT, NULL, 0, "network: gradients too", 2},
+    {"decode", KEY_DECODE, NULL, 0, "network: an optimal assignment for the first element of the output too", 2},
     {"repeats", KEY_REPEATS, "N", 0, "runs to time; the default fills about a second", 2},
     {0},
 };
@@ -25,7 +26,7 @@ typedef struct arguments {
     const char *kind, *name;
     int64_t size, shape[3];
     int repeats;
-    bool winners, gradient;
+    bool winners, gradient, decode;
 } arguments;
 
 static const char *const kinds[] = {"gemm", "reduce", "network", "overhead"};
@@ -62,6 +63,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
     case KEY_GRADIENT:
         a->gradient = true;
         return 0;
+    case KEY_DECODE:
+        a->decode = true;
+        return 0;
     case KEY_REPEATS:
         a->repeats = (int)parse_integer(state, "repeats", argument, 1, MOST_REPEATS);
         return 0;
@@ -96,6 +100,7 @@ typedef struct work {
     tensum_workspace *workspace;
     tensum_tensor *inputs, *gradients;
     tensum_tensor output, winners;
+    int64_t *assignment;
     int64_t count;
     unsigned modes;
     bool own_inputs;
@@ -211,6 +216,7 @@ static void release(work *w)
     free(w->gradients);
     free(w->output.data);
     free(w->winners.data);
+    free(w->assignment);
     tensum_workspace_release(w->workspace);
     tensum_program_release(w->program);
     tensum_plan_release(w->plan);
@@ -220,8 +226,8 @@ static void release(work *w)
     }
 }
 
-/* Program, workspace and results for a plan. */
-static tensum_status prepare(work *w, const shared_options *shared, tensum_dtype dtype, bool winners, bool gradient)
+/* Program, workspace and results for a plan. extra: modes beside TENSUM_VALUE. */
+static tensum_status prepare(work *w, const shared_options *shared, tensum_dtype dtype, unsigned extra)
 {
     tensum_program_options program = TENSUM_PROGRAM_OPTIONS_INIT;
     int32_t rank;
@@ -230,15 +236,18 @@ static tensum_status prepare(work *w, const shared_options *shared, tensum_dtype
     if (status != TENSUM_OK) {
         return status;
     }
-    w->modes = TENSUM_VALUE | (winners ? TENSUM_WINNERS : 0u) | (gradient ? TENSUM_GRADIENT : 0u);
+    w->modes = TENSUM_VALUE | extra;
     program.modes = w->modes;
     program.device = shared->device;
     program.check = 0; /* what is timed is the contraction */
     w->output = new_tensor(dtype, rank, extents);
-    if (winners) {
+    if ((extra & TENSUM_WINNERS) != 0) {
         w->winners = new_tensor(TENSUM_I32, rank, extents);
     }
-    if (gradient) {
+    if ((extra & TENSUM_DECODE) != 0) {
+        w->assignment = allocate_or_exit((size_t)tensum_network_label_count(w->network), sizeof *w->assignment);
+    }
+    if ((extra & TENSUM_GRADIENT) != 0) {
         w->gradients = allocate_or_exit((size_t)w->count, sizeof *w->gradients);
         for (int64_t i = 0; i < w->count; i++) {
             w->gradients[i] = new_tensor(tensum_dtype_gradient(dtype), w->inputs[i].rank, w->inputs[i].extents);
@@ -278,6 +287,8 @@ static tensum_status measure(work *w, int repeats, int inner, timing *result)
     run.output = gpu ? &w->gpu_output : &w->output;
     run.winners = w->winners.data == NULL ? NULL : gpu ? &w->gpu_winners : &w->winners;
     run.gradients = gpu ? w->gpu_gradients : w->gradients;
+    run.assignments = w->assignment;
+    run.position_count = w->assignment != NULL ? 1 : 0;
     inner = gpu ? RUNS_PER_WAIT : inner;
     for (int i = 0; i < (gpu ? 3 : 1) && status == TENSUM_OK; i++) { /* warm up: caches, threads, first touch, graphs */
         status = tensum_run(w->program, w->workspace, &run);
@@ -362,7 +373,7 @@ static tensum_status prepare_expression(work *w, const shared_options *shared, c
         status = tensum_plan_create(w->network, tree, &plan, &w->plan);
     }
     tensum_tree_release(tree);
-    return status == TENSUM_OK ? prepare(w, shared, dtype, winners, false) : status;
+    return status == TENSUM_OK ? prepare(w, shared, dtype, winners ? TENSUM_WINNERS : 0u) : status;
 }
 
 /* ---- reports ---- */
@@ -376,7 +387,7 @@ typedef struct report {
     double copy;    /* bytes per second of a copy in this process; 0: does not apply */
     int64_t steps;  /* 0: does not apply */
     int32_t threads;
-    bool winners, gradient;
+    bool winners, gradient, decode;
 } report;
 
 static void print_report(const shared_options *shared, const report *r, const timing *t)
@@ -391,6 +402,7 @@ static void print_report(const shared_options *shared, const report *r, const ti
         json_integer(&object, "threads", r->threads);
         json_integer(&object, "winners", r->winners);
         json_integer(&object, "gradient", r->gradient);
+        json_integer(&object, "decode", r->decode);
         json_real(&object, "seconds_median", t->median);
         json_real(&object, "seconds_min", t->least);
         json_integer(&object, "repeats", t->repeats);
@@ -417,8 +429,8 @@ static void print_report(const shared_options *shared, const report *r, const ti
         json_end(&object);
         return;
     }
-    printf("%s, %s %s, %d thread%s%s%s\n", r->what, tensum_semiring_name(r->semiring), tensum_dtype_name(r->dtype),
-           (int)r->threads, r->threads == 1 ? "" : "s", r->winners ? ", winners" : "", r->gradient ? ", gradient" : "");
+    printf("%s, %s %s, %d thread%s%s%s%s\n", r->what, tensum_semiring_name(r->semiring), tensum_dtype_name(r->dtype),
+           (int)r->threads, r->threads == 1 ? "" : "s", r->winners ? ", winners" : "", r->gradient ? ", gradient" : "", r->decode ? ", decode" : "");
     printf("  median %.6g s, least %.6g s, %d repeats\n", t->median, t->least, t->repeats);
     if (t->enqueue > 0) {
         printf("  a run returns after %.3g us\n", 1e6 * t->enqueue);
@@ -552,6 +564,7 @@ static tensum_status bench_network(const arguments *a, const shared_options *sha
     network_arguments given = a->network;
     tensum_cost cost = TENSUM_COST_INIT;
     double order_seconds;
+    const unsigned extra = (a->gradient ? TENSUM_GRADIENT : 0u) | (a->decode ? TENSUM_DECODE : 0u);
     if (given.fill == NULL && given.inputs == NULL) {
         given.fill = "random";
     }
@@ -559,7 +572,7 @@ static tensum_status bench_network(const arguments *a, const shared_options *sha
     if (status == TENSUM_OK) {
         r->semiring = input->semiring;
         r->dtype = input->dtype;
-        status = make_plan(input, shared, TENSUM_VALUE | (a->gradient ? TENSUM_GRADIENT : 0u), &w->plan, &order_seconds);
+        status = make_plan(input, shared, TENSUM_VALUE | extra, &w->plan, &order_seconds);
     }
     if (status == TENSUM_OK) {
         status = make_inputs(&given, shared, input);
@@ -575,10 +588,11 @@ static tensum_status bench_network(const arguments *a, const shared_options *sha
     w->inputs = input->tensors;
     w->count = tensum_network_operand_count(input->network);
     r->gradient = a->gradient;
+    r->decode = a->decode;
     r->steps = cost.steps * cost.slices;
     r->pairs = exp2(cost.tc);
     r->bytes = exp2(cost.rw) * (double)tensum_dtype_bytes(r->dtype);
-    status = prepare(w, shared, r->dtype, false, a->gradient);
+    status = prepare(w, shared, r->dtype, extra);
     return status == TENSUM_OK ? measure(w, a->repeats, 1, t) : status;
 }
 
