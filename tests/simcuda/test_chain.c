@@ -3,6 +3,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -253,6 +254,113 @@ static void chains_of_every_kind(void **unused)
     }
 }
 
+/* Gradients of the operands that `wanted` has a bit of, for a given cotangent; `turned`: with the first label contiguous. */
+static void run_gradients(const network *n, tensum_device device, tensum_dtype dtype, const void *cotangent, uint32_t wanted,
+                          bool turned, int runs, void *const *results)
+{
+    tensum_program_options options = TENSUM_PROGRAM_OPTIONS_INIT;
+    tensum_run_arguments arguments = TENSUM_RUN_ARGUMENTS_INIT;
+    tensum_program *program = NULL;
+    tensum_workspace *workspace = NULL;
+    tensum_tensor gradients[MOST_STEPS + 1];
+    int64_t strides[MOST_STEPS + 1][MOST_RANK];
+    tensum_tensor given = {(void *)(uintptr_t)cotangent, dtype, n->output_rank, n->output_extents, NULL, {TENSUM_CPU, 0}};
+
+    options.modes = TENSUM_GRADIENT;
+    options.device = device;
+    options.check = 0;
+    succeeds(tensum_program_create(n->plan, NULL, &options, &program));
+    succeeds(tensum_workspace_create(program, NULL, &workspace));
+    for (int64_t o = 0; o < n->count; o++) {
+        int64_t stride = 1;
+        for (int32_t i = 0; i < n->ranks[o]; i++) {
+            strides[o][i] = stride;
+            stride *= n->extents[o][i];
+        }
+        gradients[o] = (tensum_tensor){wanted >> o & 1u ? results[o] : NULL, dtype, n->ranks[o], n->extents[o],
+                                       turned ? strides[o] : NULL, {TENSUM_CPU, 0}};
+    }
+    arguments.inputs = n->inputs;
+    arguments.cotangent = &given;
+    arguments.gradients = gradients;
+    for (int i = 0; i < runs; i++) {
+        succeeds(tensum_run(program, workspace, &arguments));
+    }
+    tensum_workspace_release(workspace);
+    tensum_program_release(program);
+}
+
+static double part_of(const void *tensor, tensum_dtype dtype, int64_t i) /* complex: real and imaginary parts in turn */
+{
+    return dtype == TENSUM_F64 || dtype == TENSUM_C128 ? ((const double *)tensor)[i] : (double)((const float *)tensor)[i];
+}
+
+static void compare_gradients(const network *n, tensum_dtype dtype, uint32_t wanted, bool turned, uint64_t seed)
+{
+    const size_t bytes = tensum_dtype_bytes(dtype);
+    const bool complex = dtype == TENSUM_C64 || dtype == TENSUM_C128, wide = dtype == TENSUM_F64 || dtype == TENSUM_C128;
+    void *expected[MOST_STEPS + 1], *result[MOST_STEPS + 1], *cotangent = malloc((size_t)n->output_elements * bytes);
+
+    for (int64_t i = 0; i < n->output_elements; i++) {
+        put_element((char *)cotangent + (size_t)i * bytes, dtype);
+    }
+    for (int64_t o = 0; o < n->count; o++) {
+        size_t elements = 1;
+        for (int32_t i = 0; i < n->ranks[o]; i++) {
+            elements *= (size_t)n->extents[o][i];
+        }
+        expected[o] = calloc(elements, bytes);
+        result[o] = malloc(elements * bytes);
+        memset(result[o], 0xff, elements * bytes);
+    }
+    run_gradients(n, (tensum_device){TENSUM_REFERENCE, 0}, dtype, cotangent, wanted, turned, 1, expected);
+    run_gradients(n, (tensum_device){TENSUM_CUDA, 0}, dtype, cotangent, wanted, turned, 1 + (int)(seed & 1u), result);
+    const char *fault = simcuda_fault();
+    if (fault != NULL) {
+        fail_msg("simulator: %s (seed %llu)", fault, (unsigned long long)seed);
+    }
+    for (int64_t o = 0; o < n->count; o++) {
+        int64_t elements = complex ? 2 : 1;
+        double largest = 0;
+        for (int32_t i = 0; i < n->ranks[o]; i++) {
+            elements *= n->extents[o][i];
+        }
+        for (int64_t i = 0; i < elements; i++) {
+            largest = fmax(largest, fabs(part_of(expected[o], dtype, i)));
+        }
+        for (int64_t i = 0; i < elements && (wanted >> o & 1u); i++) {
+            const double x = part_of(expected[o], dtype, i), y = part_of(result[o], dtype, i);
+            if (!(fabs(x - y) <= (wide ? 1e-13 : 1e-5) * largest)) {
+                fail_msg("%s, seed %llu: element %lld of %lld of the gradient of operand %lld is %g instead of %g", tensum_dtype_name(dtype),
+                         (unsigned long long)seed, (long long)i, (long long)elements, (long long)o, y, x);
+            }
+        }
+        free(expected[o]);
+        free(result[o]);
+    }
+    free(cotangent);
+}
+
+static void gradients_of_chains(void **unused)
+{
+    static const tensum_dtype dtypes[] = {TENSUM_F32, TENSUM_F64, TENSUM_C64, TENSUM_F32};
+    const char *given = getenv("CHAIN_SEED");
+    const uint64_t first = given != NULL ? strtoull(given, NULL, 10) : 1, past = given != NULL ? first + 1 : 65;
+
+    (void)unused;
+    for (uint64_t seed = first; seed < past; seed++) {
+        const tensum_dtype dtype = dtypes[seed % 4];
+        network n;
+        state = seed * 77777u;
+        make(&n, TENSUM_SUM_PRODUCT, dtype, 0);
+        compare_gradients(&n, dtype, UINT32_MAX, false, seed);
+        if (seed % 3 == 0) {
+            compare_gradients(&n, dtype, draw(1u << n.count), draw(2) != 0, seed);
+        }
+        destroy(&n);
+    }
+}
+
 /* Two large operands that share nearly all of their labels. */
 static void make_two(network *n, tensum_semiring semiring, tensum_dtype dtype)
 {
@@ -403,6 +511,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_of_every_kind),
+        cmocka_unit_test(gradients_of_chains),
         cmocka_unit_test(two_large_operands_have_few_results),
         cmocka_unit_test(a_chain_is_one_launch),
         cmocka_unit_test(a_block_takes_many_tiles),

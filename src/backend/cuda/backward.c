@@ -1,5 +1,5 @@
 /* The backward pass and decoding, as launches. */
-#include "backend/cuda/emit.h"
+#include "backend/cuda/chain.h"
 
 #include <stddef.h>
 
@@ -20,16 +20,23 @@ static ts_cuda_pointer given_cotangent(const ts_cuda_emission *emission, int64_t
                       ((size_t)program->port_count + TS_CUDA_SLOT_ONE) * sizeof(uint64_t));
 }
 
-/* The cotangent of a step's result. storage [64]. */
-static ts_cuda_pointer cotangent_of(const ts_cuda_emission *emission, int32_t value, int64_t *storage,
-                                    ts_extra_strides *extra)
+static ts_cuda_pointer arena_cotangent(const ts_cuda_emission *emission, int32_t value)
+{
+    const ts_cuda_program *program = emission->program;
+    const int64_t offset =
+        program->cotangent_offsets != NULL ? program->cotangent_offsets[value] : program->plan->values[value].cotangent_offset;
+    return ts_cuda_at(emission->memory + program->arena_offset + (uint64_t)offset);
+}
+
+ts_cuda_pointer ts_cuda_cotangent_of(const ts_cuda_emission *emission, int32_t value, int64_t *storage,
+                                     ts_extra_strides *extra)
 {
     const ts_cuda_program *program = emission->program;
     const ts_value *v = &program->plan->values[value];
 
     if (v->place == TS_PLACE_ARENA) {
         ts_cuda_compact_extra(emission, value, extra);
-        return ts_cuda_at(emission->memory + program->arena_offset + (uint64_t)v->cotangent_offset);
+        return arena_cotangent(emission, value);
     }
     if (emission->signature->told_apart) {
         ts_cuda_output_extra(emission, storage, extra);
@@ -68,19 +75,24 @@ static tensum_status emit_slices(const ts_cuda_emission *emission, ts_cuda_kerne
     return ts_cuda_add_slices(emission->list, &program->pair, kernel, &p, modes, v->rank);
 }
 
-/* Where the gradient of a value goes. */
-static ts_cuda_pointer gradient_of(const ts_cuda_emission *emission, int32_t value, int64_t *storage,
-                                   ts_extra_strides *extra)
+ts_cuda_pointer ts_cuda_gradient_of(const ts_cuda_emission *emission, int32_t value, int64_t *storage,
+                                    ts_extra_strides *extra)
 {
     const ts_cuda_program *program = emission->program;
     const ts_value *v = &program->plan->values[value];
 
     if (v->place == TS_PLACE_ARENA) {
         ts_cuda_compact_extra(emission, value, extra);
-        return ts_cuda_at(emission->memory + program->arena_offset + (uint64_t)v->cotangent_offset);
+        return arena_cotangent(emission, value);
     }
     ts_cuda_extra_strides(emission, ts_cuda_port_gradient(program, value), value, storage, extra);
     return ts_cuda_slot(emission, ts_cuda_port_gradient(program, value));
+}
+
+ts_cuda_switch ts_cuda_adds_up(const ts_cuda_emission *emission, int32_t value)
+{
+    const tensum_plan *plan = emission->program->plan;
+    return (ts_cuda_switch){0, plan->slice_total > 1 && plan->values[value].place == TS_PLACE_INPUT ? 1u : 0u};
 }
 
 /* The other operand of a contract in the gradient dtype: itself, or a converted copy in scratch. */
@@ -139,11 +151,10 @@ static tensum_status emit_adjoint(const ts_cuda_emission *emission, const ts_ste
     int64_t g_storage[64], d_storage[64], w_storage[64], saved[64];
     uint8_t winner_bytes = step->winner_bytes;
     ts_extra_strides g_extra, d_extra, w_extra;
-    ts_cuda_pointer g = cotangent_of(emission, step->c, g_storage, &g_extra);
-    ts_cuda_pointer d = gradient_of(emission, operand, d_storage, &d_extra);
+    ts_cuda_pointer g = ts_cuda_cotangent_of(emission, step->c, g_storage, &g_extra);
+    ts_cuda_pointer d = ts_cuda_gradient_of(emission, operand, d_storage, &d_extra);
     ts_cuda_pointer w = ts_cuda_at(emission->memory + program->arena_offset + (uint64_t)step->winner_offset);
-    /* Slices add up in the gradients of inputs, which have been set to 0. */
-    ts_cuda_switch accumulate = {0, plan->slice_total > 1 && plan->values[operand].place == TS_PLACE_INPUT ? 1u : 0u};
+    ts_cuda_switch accumulate = ts_cuda_adds_up(emission, operand);
 
     ts_cuda_compact_extra(emission, step->c, &w_extra);
     if (step->winner_offset < 0) {
@@ -496,6 +507,11 @@ tensum_status ts_cuda_emit_backward(const ts_cuda_emission *emission)
         emission->list->phase = TS_CUDA_PHASE_BACKWARD;
         for (int32_t s = plan->step_count - 1; s >= 0; s--) {
             const ts_step *step = &plan->steps[s];
+            bool done;
+            TRY(ts_cuda_emit_chain_back(emission, s, &done));
+            if (done) {
+                continue;
+            }
             if (step->a >= 0 && emission->wanted[step->a]) {
                 TRY(emit_adjoint(emission, step, 0));
             }

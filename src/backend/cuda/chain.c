@@ -81,7 +81,7 @@ static tensum_status cut_path(ts_cuda_program *program, const int32_t *path, int
 {
     tensum_status status = TENSUM_OK;
     const tensum_plan *plan = program->plan;
-    const bool keep = (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0;
+    const bool keep = (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0 && !program->lean;
     const double launch = 2e6; /* elements that could be moved in the time of one */
     double *best = NULL;
     int32_t *from = NULL;
@@ -93,7 +93,7 @@ static tensum_status cut_path(ts_cuda_program *program, const int32_t *path, int
         best[j] = -1.0;
         for (int32_t i = j - 1; i >= 0 && j - i <= TS_CUDA_CHAIN_STEPS; i--) {
             double cost = best[i] + launch + (double)plan->values[ts_chain_big_of(plan, &plan->steps[path[i]])].elements;
-            if (j - i > 1 && !fits(program, path + i, j - i)) {
+            if (j - i > 1 && (!fits(program, path + i, j - i) || (program->lean && !ts_cuda_chain_back_fits(program, path + i, j - i)))) {
                 break;
             }
             for (int32_t k = i; k < j; k++) {
@@ -108,6 +108,7 @@ static tensum_status cut_path(ts_cuda_program *program, const int32_t *path, int
     for (int32_t j = count; j > 0; j = from[j]) {
         ts_cuda_chain_group *group = &program->chains[program->chain_count];
         group->count = j - from[j];
+        group->back = program->lean && ts_cuda_chain_back_fits(program, path + from[j], group->count);
         for (int32_t k = 0; k < group->count; k++) {
             group->steps[k] = path[from[j] + k];
             program->chain_of[group->steps[k]] = program->chain_count;
@@ -188,7 +189,7 @@ tensum_status ts_cuda_add_chained_contract(ts_cuda_list *list, const ts_cuda_ker
     ts_cuda_program program = {.plan = &plan, .device = list->device, .pair = *kernels};
     ts_strides strides = {first, all_strides};
     ts_cuda_emission emission = {.program = &program, .list = list, .strides = &strides};
-    const ts_cuda_chain_group group = {{0}, 1};
+    const ts_cuda_chain_group group = {.count = 1};
 
     *added = false;
     if (!kernels->has[TS_CUDA_KERNEL_CHAIN] || spec->winner_bytes != 0 || spec->conjugate_a || spec->conjugate_b) {

@@ -11,6 +11,10 @@ tensum_status ts_cuda_chains_find(ts_cuda_program *program);
  * still to come or that the chain has been added. A list that measures gets both. (chain_table.c) */
 tensum_status ts_cuda_emit_chain(const ts_cuda_emission *emission, int32_t step, ts_cuda_switch accumulate, bool *done);
 
+/* The gradients of a chain's operands, where step is its last: as above. Other steps of a chain whose gradients are found so
+ * are done with. (chain_back.c) */
+tensum_status ts_cuda_emit_chain_back(const ts_cuda_emission *emission, int32_t step, bool *done);
+
 /* One contraction alone, where it suits. */
 tensum_status ts_cuda_add_chained_contract(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
                                            ts_cuda_pointer a, ts_cuda_pointer b, ts_cuda_pointer c,
@@ -20,6 +24,13 @@ tensum_status ts_cuda_add_chained_contract(ts_cuda_list *list, const ts_cuda_ker
 
 /* Can a step be part of a chain? */
 bool ts_cuda_chain_suits(const ts_cuda_program *program, int32_t step);
+/* Do steps list[0 .. count), which make a chain, fit the kernel that goes backwards, whatever the strides? */
+bool ts_cuda_chain_back_fits(const ts_cuda_program *program, const int32_t *list, int32_t count);
+/* Is the result of step k of a chain wanted in device memory? */
+static inline bool ts_cuda_chain_stores(const ts_cuda_emission *emission, const ts_cuda_chain_group *group, int32_t k)
+{
+    return (emission->keep && !emission->program->lean) || k + 1 == group->count;
+}
 /* Add the launch of a chain, unless it cannot be. given: pointers of all values, or NULL. */
 tensum_status ts_cuda_add_chain(const ts_cuda_emission *emission, const ts_cuda_chain_group *group,
                                 const ts_cuda_pointer *given, ts_cuda_switch accumulate, bool *added);
@@ -28,6 +39,7 @@ enum {
     TS_CHAIN_MOST_EXTENT = 16,    /* of a label that a tiny operand has */
     TS_CHAIN_MOST_LIVE = 48,      /* labels of a tile, at any time: extents of 2 or more, so tables are short */
     TS_CHAIN_TILE_BYTES = 32768,  /* of the largest tensor of a tile: three of them, on two blocks, fit a multiprocessor */
+    TS_CHAIN_BACK_TILE_BYTES = 16384, /* of the largest tensor of a tile backwards: up to six of them, on two blocks */
     TS_CHAIN_RUN_BYTES = 64,      /* that are read in a row, at least */
     TS_CHAIN_MOST_PIECE = 32,     /* positions of one label of the run: see `divide` */
     TS_CHAIN_MOST_TINY = 4096,    /* elements of a tiny operand */

@@ -1,41 +1,15 @@
 /* The tables that the kernel of a chain goes by. */
-#include "backend/cuda/chain.h"
+#include "backend/cuda/chain_maker.h"
 
 #include <stddef.h>
-
-/* A label of the tile. */
-typedef struct tile_label {
-    int32_t label;
-    int64_t extent, whole;       /* in the tile; of the label, where it is of the run */
-    bool run, cut;               /* not of a tiny operand; in pieces */
-    int32_t place[TS_CUDA_CHAIN_STEPS + 1]; /* step in shared memory, of the operand and of every result; 0: not there */
-    int64_t a, c[TS_CUDA_CHAIN_STEPS];
-} tile_label;
-/* One mode of a list: what a step along it adds. */
-typedef struct list_mode {
-    int64_t extent, global, key;
-    int32_t x, y, z; /* shared, cut; or in, out, coefficient */
-} list_mode;
-
-typedef struct maker {
-    const ts_cuda_emission *emission;
-    const ts_cuda_chain_group *group;
-    tile_label labels[2 * TS_CHAIN_MOST_LIVE];
-    int32_t count;
-    int64_t run, pitch; /* elements in a row, and in shared memory */
-    unsigned char *table;
-    size_t bytes;    /* of the table so far */
-    size_t capacity;
-    int threads;
-} maker;
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
 /* Stably, the smallest first. */
-static void sort_modes(list_mode *modes, int32_t count)
+static void sort_modes(ts_list_mode *modes, int32_t count)
 {
     for (int32_t i = 1; i < count; i++) {
-        list_mode mode = modes[i];
+        ts_list_mode mode = modes[i];
         int32_t j = i;
         for (; j > 0 && magnitude(modes[j - 1].key) > magnitude(mode.key); j--) {
             modes[j] = modes[j - 1];
@@ -44,8 +18,7 @@ static void sort_modes(list_mode *modes, int32_t count)
     }
 }
 
-/* Room in the table; NULL where it is too small. */
-static void *room(maker *m, size_t bytes, uint32_t *offset)
+void *ts_maker_room(ts_maker *m, size_t bytes, uint32_t *offset)
 {
     size_t rounded = (bytes + 15) / 16 * 16;
     void *at = m->table + m->bytes;
@@ -58,9 +31,7 @@ static void *room(maker *m, size_t bytes, uint32_t *offset)
     return at;
 }
 
-/* How modes (the fastest first) are divided between threads and the list: the first `own` of them make the threads' own
- * places. Returns the positions of those. */
-static int64_t divide(const list_mode *modes, int32_t count, int threads, int32_t *own)
+int64_t ts_maker_divide(const ts_list_mode *modes, int32_t count, int threads, int32_t *own)
 {
     int64_t size = 1;
     int32_t i = 0;
@@ -70,9 +41,9 @@ static int64_t divide(const list_mode *modes, int32_t count, int threads, int32_
     *own = i;
     return size;
 }
-static list_mode at_of(const list_mode *modes, int32_t count, int64_t index)
+ts_list_mode ts_maker_at_of(const ts_list_mode *modes, int32_t count, int64_t index)
 {
-    list_mode sum = {0};
+    ts_list_mode sum = {0};
     for (int32_t i = 0; i < count; i++) {
         int64_t position = index % modes[i].extent;
         index /= modes[i].extent;
@@ -83,7 +54,7 @@ static list_mode at_of(const list_mode *modes, int32_t count, int64_t index)
     }
     return sum;
 }
-static int64_t size_of(const list_mode *modes, int32_t count)
+int64_t ts_maker_size_of(const ts_list_mode *modes, int32_t count)
 {
     int64_t size = 1;
     for (int32_t i = 0; i < count; i++) {
@@ -92,11 +63,10 @@ static int64_t size_of(const list_mode *modes, int32_t count)
     return size;
 }
 
-/* The list that is copied, and later what each thread has of its own. places: of elements; else of units. */
-static bool write_list(maker *m, const list_mode *modes, int32_t count, bool places, bool own_part, ts_cuda_chain_list *list)
+bool ts_maker_write_list(ts_maker *m, const ts_list_mode *modes, int32_t count, bool places, bool own_part, ts_cuda_chain_list *list)
 {
     int32_t own;
-    const int64_t mine = divide(modes, count, m->threads, &own), entries = size_of(modes + own, count - own);
+    const int64_t mine = ts_maker_divide(modes, count, m->threads, &own), entries = ts_maker_size_of(modes + own, count - own);
 
     list->count = (int32_t)entries;
     list->apart = (int32_t)(m->threads / mine);
@@ -104,9 +74,9 @@ static bool write_list(maker *m, const list_mode *modes, int32_t count, bool pla
         return false;
     }
     if (!own_part) {
-        unsigned char *all = room(m, (size_t)entries * 16, &list->all);
+        unsigned char *all = ts_maker_room(m, (size_t)entries * 16, &list->all);
         for (int64_t i = 0; all != NULL && i < entries; i++) {
-            list_mode at = at_of(modes + own, count - own, i);
+            ts_list_mode at = ts_maker_at_of(modes + own, count - own, i);
             if (places) {
                 ((ts_cuda_chain_place *)(void *)all)[i] = (ts_cuda_chain_place){at.global, at.x, (int16_t)at.y, 0};
             } else {
@@ -115,9 +85,9 @@ static bool write_list(maker *m, const list_mode *modes, int32_t count, bool pla
         }
         return all != NULL;
     }
-    unsigned char *all = room(m, (size_t)m->threads * 16, &list->own);
+    unsigned char *all = ts_maker_room(m, (size_t)m->threads * 16, &list->own);
     for (int64_t i = 0; all != NULL && i < m->threads; i++) {
-        list_mode at = at_of(modes, own, i % mine);
+        ts_list_mode at = ts_maker_at_of(modes, own, i % mine);
         const int32_t first = i / mine < list->apart ? (int32_t)(i / mine) : INT16_MAX;
         if (places) {
             ((ts_cuda_chain_place *)(void *)all)[i] = (ts_cuda_chain_place){at.global, at.x, (int16_t)at.y, (int16_t)first};
@@ -128,15 +98,25 @@ static bool write_list(maker *m, const list_mode *modes, int32_t count, bool pla
     return all != NULL;
 }
 
-static int64_t stride_in(const maker *m, int32_t value, int32_t label)
+int64_t ts_maker_stride_in(const ts_maker *m, int32_t value, int32_t label)
 {
     return ts_stride_of(m->emission->program->plan, m->emission->strides, value, label);
 }
-static bool is_stored(const maker *m, int32_t k) { return m->emission->keep || k + 1 == m->group->count; }
-static const ts_step *step_of(const maker *m, int32_t k) { return &m->emission->program->plan->steps[m->group->steps[k]]; }
+int64_t ts_maker_slot_stride(const ts_maker *m, int32_t slot, int32_t label)
+{
+    const ts_extra_strides *extra = &m->slots[slot];
+    for (int32_t i = 0; i < extra->count; i++) {
+        if (extra->labels[i] == label) {
+            return extra->strides[i];
+        }
+    }
+    return 0;
+}
+static bool is_stored(const ts_maker *m, int32_t k) { return ts_cuda_chain_stores(m->emission, m->group, k); }
+const ts_step *ts_maker_step_of(const ts_maker *m, int32_t k) { return &m->emission->program->plan->steps[m->group->steps[k]]; }
 
 /* The labels that no tiny operand has, the ones with the smallest steps in `by` first; those in the tile already left out. */
-static int32_t untouched(const maker *m, int32_t big, int32_t by, list_mode *modes)
+static int32_t untouched(const ts_maker *m, int32_t big, int32_t by, ts_list_mode *modes)
 {
     const tensum_plan *plan = m->emission->program->plan;
     const ts_value *v = &plan->values[big];
@@ -147,8 +127,8 @@ static int32_t untouched(const maker *m, int32_t big, int32_t by, list_mode *mod
             taken = m->labels[k].label == v->labels[i];
         }
         if (!taken) {
-            modes[count++] = (list_mode){.extent = ts_plan_extent(plan, v->labels[i]),
-                                         .key = stride_in(m, by, v->labels[i]),
+            modes[count++] = (ts_list_mode){.extent = ts_plan_extent(plan, v->labels[i]),
+                                         .key = ts_maker_stride_in(m, by, v->labels[i]),
                                          .x = v->labels[i]};
         }
     }
@@ -157,13 +137,13 @@ static int32_t untouched(const maker *m, int32_t big, int32_t by, list_mode *mod
 }
 
 /* Take a run along the operand, and one along the last result where that begins elsewhere and there is room. */
-static void choose_run(maker *m, int32_t big, int64_t most)
+static void choose_run(ts_maker *m, int32_t big, int64_t most)
 {
     const tensum_plan *plan = m->emission->program->plan;
     const int64_t wanted = ts_chain_run_elements(plan);
-    const int32_t last = step_of(m, m->group->count - 1)->c;
-    list_mode modes[TS_CUDA_MOST_MODES];
-    tile_label *cut = NULL;
+    const int32_t last = ts_maker_step_of(m, m->group->count - 1)->c;
+    ts_list_mode modes[TS_CUDA_MOST_MODES];
+    ts_tile_label *cut = NULL;
 
     m->run = 1;
     for (int pass = 0; pass < 2; pass++) {
@@ -176,7 +156,7 @@ static void choose_run(maker *m, int32_t big, int64_t most)
                 int64_t least = INT64_MAX, extent = 1;
                 found = false;
                 for (int32_t i = 0; i < c->rank; i++) {
-                    int64_t stride = magnitude(stride_in(m, last, c->labels[i]));
+                    int64_t stride = magnitude(ts_maker_stride_in(m, last, c->labels[i]));
                     for (int32_t k = 0; k < m->count && ts_plan_extent(plan, c->labels[i]) > 1; k++) {
                         if (m->labels[k].label == c->labels[i] && stride > next && stride < least) {
                             least = stride;
@@ -198,12 +178,12 @@ static void choose_run(maker *m, int32_t big, int64_t most)
         }
         for (int32_t i = 0; i < count && length < wanted && m->count < 2 * TS_CHAIN_MOST_LIVE; i++) {
             int64_t piece = ts_min64((wanted + length - 1) / length, modes[i].extent);
-            tile_label *label = &m->labels[m->count];
+            ts_tile_label *label = &m->labels[m->count];
             piece = ts_min64(piece, most / m->run);
             if (piece <= 1 || (piece < modes[i].extent && cut != NULL)) {
                 break;
             }
-            *label = (tile_label){.label = modes[i].x, .extent = piece, .whole = modes[i].extent, .run = true,
+            *label = (ts_tile_label){.label = modes[i].x, .extent = piece, .whole = modes[i].extent, .run = true,
                                   .cut = piece < modes[i].extent};
             m->run *= piece;
             length *= piece;
@@ -227,7 +207,7 @@ static void choose_run(maker *m, int32_t big, int64_t most)
             if (piece <= 1) {
                 break;
             }
-            m->labels[m->count++] = (tile_label){.label = modes[i].x, .extent = piece, .whole = modes[i].extent,
+            m->labels[m->count++] = (ts_tile_label){.label = modes[i].x, .extent = piece, .whole = modes[i].extent,
                                                  .run = true, .cut = piece < modes[i].extent};
             m->run *= piece;
             if (piece < modes[i].extent) {
@@ -237,13 +217,11 @@ static void choose_run(maker *m, int32_t big, int64_t most)
     }
 }
 
-/* Lay the tile's tensors out in shared memory: the run innermost, then the other labels in the order of memory. Returns
- * elements of tensor `stage` (0: the operand, k + 1: result k). */
-static int64_t lay_out(maker *m, int32_t stage, int32_t value)
+int64_t ts_maker_lay_out(ts_maker *m, int32_t stage, int32_t value)
 {
     const tensum_plan *plan = m->emission->program->plan;
     const ts_value *v = &plan->values[value];
-    list_mode modes[TS_CUDA_MOST_MODES];
+    ts_list_mode modes[TS_CUDA_MOST_MODES];
     int32_t count = 0;
     int64_t at = 1;
 
@@ -253,7 +231,7 @@ static int64_t lay_out(maker *m, int32_t stage, int32_t value)
             m->labels[i].place[stage] = (int32_t)at;
             at *= m->labels[i].extent;
         } else if (ts_chain_has_label(v->labels, v->rank, m->labels[i].label)) {
-            modes[count++] = (list_mode){.extent = m->labels[i].extent, .key = stride_in(m, value, m->labels[i].label), .x = i};
+            modes[count++] = (ts_list_mode){.extent = m->labels[i].extent, .key = ts_maker_stride_in(m, value, m->labels[i].label), .x = i};
         }
     }
     sort_modes(modes, count);
@@ -265,8 +243,7 @@ static int64_t lay_out(maker *m, int32_t stage, int32_t value)
     return at;
 }
 
-/* Modes of what is loaded (k == -1) or stored (of result k); the wide ones count accesses of 16 bytes. */
-static int32_t memory_modes(maker *m, int32_t k, list_mode *modes, int32_t *width)
+int32_t ts_maker_memory_modes(ts_maker *m, int32_t stage, int32_t slot, ts_list_mode *modes, int32_t *width)
 {
     const tensum_plan *plan = m->emission->program->plan;
     const int64_t w = 16 / (int64_t)tensum_dtype_bytes(plan->algebra.dtype);
@@ -276,16 +253,16 @@ static int32_t memory_modes(maker *m, int32_t k, list_mode *modes, int32_t *widt
     int64_t odd = 0;
 
     for (int32_t i = 0; i < m->count; i++) {
-        const tile_label *label = &m->labels[i];
-        if (label->place[k + 1] != 0) {
-            const int64_t stride = k < 0 ? label->a : label->c[k];
-            modes[count++] = (list_mode){.extent = label->extent, .global = stride, .key = stride,
-                                         .x = label->place[k + 1], .y = label->cut ? 1 : 0};
+        const ts_tile_label *label = &m->labels[i];
+        if (label->place[stage] != 0) {
+            const int64_t stride = slot < 0 ? label->a : label->c[slot];
+            modes[count++] = (ts_list_mode){.extent = label->extent, .global = stride, .key = stride,
+                                         .x = label->place[stage], .y = label->cut ? 1 : 0};
         }
     }
     sort_modes(modes, count);
     for (int32_t i = 0; i + 1 < count;) { /* as one mode, but short ones only: see `divide` */
-        list_mode *x = &modes[i], *y = &modes[i + 1];
+        ts_list_mode *x = &modes[i], *y = &modes[i + 1];
         if (x->extent * y->extent <= TS_CHAIN_MOST_EXTENT && y->global == x->global * x->extent && y->x == x->x * x->extent &&
             x->y == 0 && y->y == 0) {
             x->extent *= y->extent;
@@ -302,7 +279,7 @@ static int32_t memory_modes(maker *m, int32_t k, list_mode *modes, int32_t *widt
             odd |= modes[i].global % w | modes[i].x % w;
         }
         for (int32_t i = 0; i < t->outer_count; i++) {
-            odd |= (k < 0 ? outer[i].a : outer[i].c[k]) % w;
+            odd |= (slot < 0 ? outer[i].a : outer[i].c[slot]) % w;
             odd |= outer[i].cut && modes[0].y != 0 ? t->cut_extent % w : 0;
         }
         if (odd == 0) {
@@ -316,23 +293,22 @@ static int32_t memory_modes(maker *m, int32_t k, list_mode *modes, int32_t *widt
     return count;
 }
 
-/* Modes of a step's units: along the run, then labels that are only passed on, then those the tiny operand shares. */
-static int32_t unit_modes(const maker *m, int32_t k, int32_t per_unit, int32_t padded, list_mode *modes)
+int32_t ts_maker_unit_modes(const ts_maker *m, int32_t k, int32_t per_unit, int32_t padded, ts_list_mode *modes)
 {
     const tensum_plan *plan = m->emission->program->plan;
-    const ts_step *step = step_of(m, k);
+    const ts_step *step = ts_maker_step_of(m, k);
     const ts_value *tiny = &plan->values[ts_chain_tiny_of(plan, step)];
     int32_t count = 1, first;
     int64_t coefficient = step->sum_size * padded + 4; /* apart, so that lanes do not meet in one bank */
 
-    modes[0] = (list_mode){.extent = m->pitch / per_unit, .x = per_unit, .y = per_unit};
+    modes[0] = (ts_list_mode){.extent = m->pitch / per_unit, .x = per_unit, .y = per_unit};
     for (int pass = 0; pass < 2; pass++) {
         first = count;
         for (int32_t i = 0; i < m->count; i++) {
-            const tile_label *label = &m->labels[i];
+            const ts_tile_label *label = &m->labels[i];
             if (!label->run && label->place[k] != 0 && label->place[k + 1] != 0 &&
                 ts_chain_has_label(tiny->labels, tiny->rank, label->label) == (pass == 1)) {
-                modes[count++] = (list_mode){.extent = label->extent, .key = label->place[k], .x = label->place[k],
+                modes[count++] = (ts_list_mode){.extent = label->extent, .key = label->place[k], .x = label->place[k],
                                              .y = label->place[k + 1], .z = label->label};
             }
         }
@@ -348,18 +324,17 @@ static int32_t unit_modes(const maker *m, int32_t k, int32_t per_unit, int32_t p
     return count;
 }
 
-/* Offsets of the sum's terms (canonical order) and of the columns, in shared memory, and where the coefficients are. */
-static bool write_step(maker *m, int32_t k, const list_mode *units, int32_t unit_count, bool copied, ts_cuda_chain_step *made)
+bool ts_maker_write_step(ts_maker *m, int32_t k, const ts_list_mode *units, int32_t unit_count, bool copied, ts_cuda_chain_step *made)
 {
     const tensum_plan *plan = m->emission->program->plan;
-    const ts_step *step = step_of(m, k);
+    const ts_step *step = ts_maker_step_of(m, k);
     const int32_t tiny = ts_chain_tiny_of(plan, step);
     int32_t new_count;
     const int32_t *added = ts_chain_new_of(plan, step, &new_count);
 
     if (copied) {
-        int32_t *terms = room(m, (size_t)step->sum_size * 4, &made->term_places);
-        int32_t *columns = room(m, (size_t)made->columns * 4, &made->column_places);
+        int32_t *terms = ts_maker_room(m, (size_t)step->sum_size * 4, &made->term_places);
+        int32_t *columns = ts_maker_room(m, (size_t)made->columns * 4, &made->column_places);
         if (terms == NULL || columns == NULL) {
             return false;
         }
@@ -381,8 +356,8 @@ static bool write_step(maker *m, int32_t k, const list_mode *units, int32_t unit
         }
         return true;
     }
-    int64_t *sources = room(m, (size_t)made->coefficients * 8, &made->sources);
-    list_mode shared[TS_CUDA_MOST_MODES];
+    int64_t *sources = ts_maker_room(m, (size_t)made->coefficients * 8, &made->sources);
+    ts_list_mode shared[TS_CUDA_MOST_MODES];
     int32_t shared_count = 0;
     if (sources == NULL) {
         return false;
@@ -394,23 +369,23 @@ static bool write_step(maker *m, int32_t k, const list_mode *units, int32_t unit
         for (int32_t j = 0; j < m->count && units[i].z != 0; j++) {
             if (units[i].x == m->labels[j].place[k] && units[i].extent == m->labels[j].extent) {
                 shared[shared_count] = units[i];
-                shared[shared_count++].global = stride_in(m, tiny, m->labels[j].label);
+                shared[shared_count++].global = ts_maker_stride_in(m, tiny, m->labels[j].label);
                 break;
             }
         }
     }
-    for (int64_t batch = 0; batch < size_of(shared, shared_count); batch++) {
-        const list_mode at = at_of(shared, shared_count, batch);
+    for (int64_t batch = 0; batch < ts_maker_size_of(shared, shared_count); batch++) {
+        const ts_list_mode at = ts_maker_at_of(shared, shared_count, batch);
         for (int64_t term = 0; term < step->sum_size; term++) {
             for (int64_t column = 0; column < made->columns; column++) {
                 int64_t source = at.global, rest = term;
                 for (int32_t n = step->sum_count - 1; n >= 0; n--) {
-                    source += rest % ts_plan_extent(plan, step->sum[n]) * stride_in(m, tiny, step->sum[n]);
+                    source += rest % ts_plan_extent(plan, step->sum[n]) * ts_maker_stride_in(m, tiny, step->sum[n]);
                     rest /= ts_plan_extent(plan, step->sum[n]);
                 }
                 rest = column;
                 for (int32_t n = new_count - 1; n >= 0; n--) {
-                    source += rest % ts_plan_extent(plan, added[n]) * stride_in(m, tiny, added[n]);
+                    source += rest % ts_plan_extent(plan, added[n]) * ts_maker_stride_in(m, tiny, added[n]);
                     rest /= ts_plan_extent(plan, added[n]);
                 }
                 sources[at.z + term * made->padded + column] = source;
@@ -421,7 +396,7 @@ static bool write_step(maker *m, int32_t k, const list_mode *units, int32_t unit
 }
 
 /* The rest of the untouched labels: one tile after the other, the smallest steps of the operand last. */
-static bool write_outer(maker *m, int32_t big, ts_cuda_chain_table *t, int64_t *tiles)
+static bool write_outer(ts_maker *m, int32_t big, ts_cuda_chain_table *t, int64_t *tiles)
 {
     const tensum_plan *plan = m->emission->program->plan;
     const ts_value *v = &plan->values[big];
@@ -431,7 +406,7 @@ static bool write_outer(maker *m, int32_t big, ts_cuda_chain_table *t, int64_t *
     *tiles = 1;
     for (int32_t i = 0; i < v->rank; i++) {
         const int64_t extent = ts_plan_extent(plan, v->labels[i]);
-        ts_cuda_chain_outer outer = {.extent = extent, .a = stride_in(m, big, v->labels[i])};
+        ts_cuda_chain_outer outer = {.extent = extent, .a = ts_maker_stride_in(m, big, v->labels[i])};
         int64_t piece = 1;
         for (int32_t k = 0; k < m->count; k++) {
             if (m->labels[k].label == v->labels[i]) {
@@ -444,8 +419,8 @@ static bool write_outer(maker *m, int32_t big, ts_cuda_chain_table *t, int64_t *
             continue;
         }
         outer.a *= piece;
-        for (int32_t k = 0; k < m->group->count; k++) {
-            outer.c[k] = is_stored(m, k) ? piece * stride_in(m, step_of(m, k)->c, v->labels[i]) : 0;
+        for (int32_t k = 0; k < TS_CUDA_CHAIN_STEPS; k++) {
+            outer.c[k] = piece * ts_maker_slot_stride(m, k, v->labels[i]);
         }
         if (outer.cut) {
             t->cut_extent = (int32_t)(extent > INT32_MAX ? 0 : extent);
@@ -461,7 +436,7 @@ static bool write_outer(maker *m, int32_t big, ts_cuda_chain_table *t, int64_t *
     for (int32_t i = 0; i < count; i++) { /* neighbours that are one mode in every tensor */
         ts_cuda_chain_outer *last = made > 0 ? &all[made - 1] : NULL;
         bool one = last != NULL && !last->cut && !all[i].cut && last->a == all[i].a * all[i].extent;
-        for (int32_t k = 0; k < m->group->count && one; k++) {
+        for (int32_t k = 0; k < TS_CUDA_CHAIN_STEPS && one; k++) {
             one = last->c[k] == all[i].c[k] * all[i].extent;
         }
         if (one) {
@@ -472,7 +447,7 @@ static bool write_outer(maker *m, int32_t big, ts_cuda_chain_table *t, int64_t *
             all[made++] = all[i];
         }
     }
-    to = room(m, (size_t)made * sizeof *to, &t->outer);
+    to = ts_maker_room(m, (size_t)made * sizeof *to, &t->outer);
     if (to == NULL) {
         return false;
     }
@@ -485,92 +460,113 @@ static bool write_outer(maker *m, int32_t big, ts_cuda_chain_table *t, int64_t *
     return true;
 }
 
-static size_t up(size_t bytes) { return (bytes + 127) / 128 * 128; }
-
-/* All of it. shared_bytes: dynamic shared memory. False: this chain and these strides are not for the kernel. */
-static bool make(maker *m, ts_cuda_chain *p, uint32_t *shared_bytes)
+bool ts_maker_begin(ts_maker *m, int64_t tile_elements, ts_cuda_chain_table *t, int64_t *tiles)
 {
     const tensum_plan *plan = m->emission->program->plan;
-    const int32_t big = ts_chain_big_of(plan, step_of(m, 0)), steps = m->group->count;
-    const int64_t bytes = (int64_t)tensum_dtype_bytes(plan->algebra.dtype);
-    const int32_t per_unit = bytes >= 16 ? 1 : bytes >= 8 ? 2 : 4;
-    const int64_t least_pitch = bytes >= 16 ? 1 : 16 / bytes;
-    const size_t value = ts_cuda_arithmetic_bytes(plan->algebra.dtype);
-    ts_cuda_chain_table *t = (ts_cuda_chain_table *)(void *)m->table;
-    list_mode load[2 * TS_CHAIN_MOST_LIVE], units[TS_CUDA_CHAIN_STEPS][2 * TS_CHAIN_MOST_LIVE + 1], stores[TS_CUDA_CHAIN_STEPS][2 * TS_CHAIN_MOST_LIVE];
-    int32_t load_count, unit_count[TS_CUDA_CHAIN_STEPS], store_count[TS_CUDA_CHAIN_STEPS];
+    const int32_t big = ts_chain_big_of(plan, ts_maker_step_of(m, 0)), steps = m->group->count;
+    const int64_t bytes = (int64_t)tensum_dtype_bytes(plan->algebra.dtype), least_pitch = bytes >= 16 ? 1 : 16 / bytes;
     ts_label_set set = {.count = 0};
-    int64_t most = ts_chain_live_size(plan, &set, big), sizes[TS_CUDA_CHAIN_STEPS + 1];
-    size_t coefficients = 0, total;
-    uint32_t unused;
+    int64_t most;
 
-    if (room(m, sizeof *t, &unused) == NULL) {
-        return false;
-    }
     for (int32_t k = 0; k < steps; k++) {
-        if (!ts_chain_put_touched(plan, step_of(m, k), &set)) {
+        if (!ts_chain_put_touched(plan, ts_maker_step_of(m, k), &set)) {
             return false;
         }
     }
     most = ts_chain_live_size(plan, &set, big);
     for (int32_t k = 0; k < steps; k++) {
-        most = ts_max64(most, ts_chain_live_size(plan, &set, step_of(m, k)->c));
+        most = ts_max64(most, ts_chain_live_size(plan, &set, ts_maker_step_of(m, k)->c));
     }
     for (int32_t i = 0; i < set.count; i++) {
-        m->labels[m->count++] = (tile_label){.label = set.labels[i], .extent = ts_plan_extent(plan, set.labels[i])};
+        m->labels[m->count++] = (ts_tile_label){.label = set.labels[i], .extent = ts_plan_extent(plan, set.labels[i])};
     }
-    choose_run(m, big, ts_chain_tile_elements(plan) / most / least_pitch * least_pitch);
+    choose_run(m, big, tile_elements / most / least_pitch * least_pitch);
     m->pitch = (m->run + least_pitch - 1) / least_pitch * least_pitch;
     for (int32_t i = 0; i < m->count; i++) {
-        m->labels[i].a = stride_in(m, big, m->labels[i].label);
-        for (int32_t k = 0; k < steps; k++) {
-            m->labels[i].c[k] = stride_in(m, step_of(m, k)->c, m->labels[i].label);
+        m->labels[i].a = ts_maker_stride_in(m, big, m->labels[i].label);
+        for (int32_t k = 0; k < TS_CUDA_CHAIN_STEPS; k++) {
+            m->labels[i].c[k] = ts_maker_slot_stride(m, k, m->labels[i].label);
         }
     }
     t->cut_extent = t->cut_piece = 1;
-    if (!write_outer(m, big, t, &p->tile_count) || t->cut_extent == 0) {
+    return write_outer(m, big, t, tiles) && t->cut_extent != 0;
+}
+
+void ts_maker_begin_step(const ts_maker *m, int32_t k, size_t *coefficients, ts_cuda_chain_step *made)
+{
+    const tensum_plan *plan = m->emission->program->plan;
+    const ts_step *step = ts_maker_step_of(m, k);
+    const int32_t at_once = ts_chain_size_of_new(plan, step) <= 2 ? 2 : 4;
+
+    made->terms = (int32_t)step->sum_size;
+    made->columns = (int32_t)ts_chain_size_of_new(plan, step);
+    made->padded = (made->columns + at_once - 1) / at_once * at_once;
+    made->coefficients = ((int32_t)step->batch_size * (made->terms * made->padded + 4) + 3) / 4 * 4;
+    made->first_coefficient = (int32_t)*coefficients;
+    *coefficients += (size_t)made->coefficients;
+}
+
+static size_t up(size_t bytes) { return (bytes + 127) / 128 * 128; }
+
+/* All of it. shared_bytes: dynamic shared memory. False: this chain and these strides are not for the kernel. */
+static bool make(ts_maker *m, ts_cuda_chain *p, uint32_t *shared_bytes)
+{
+    const tensum_plan *plan = m->emission->program->plan;
+    const int32_t big = ts_chain_big_of(plan, ts_maker_step_of(m, 0)), steps = m->group->count;
+    const int64_t bytes = (int64_t)tensum_dtype_bytes(plan->algebra.dtype);
+    const int32_t per_unit = bytes >= 16 ? 1 : bytes >= 8 ? 2 : 4;
+    const size_t value = ts_cuda_arithmetic_bytes(plan->algebra.dtype);
+    ts_cuda_chain_table *t = (ts_cuda_chain_table *)(void *)m->table;
+    ts_list_mode load[2 * TS_CHAIN_MOST_LIVE], units[TS_CUDA_CHAIN_STEPS][2 * TS_CHAIN_MOST_LIVE + 1], stores[TS_CUDA_CHAIN_STEPS][2 * TS_CHAIN_MOST_LIVE];
+    int32_t load_count, unit_count[TS_CUDA_CHAIN_STEPS], store_count[TS_CUDA_CHAIN_STEPS];
+    int64_t sizes[TS_CUDA_CHAIN_STEPS + 1];
+    size_t coefficients = 0, total;
+    uint32_t unused;
+
+    if (ts_maker_room(m, sizeof *t, &unused) == NULL) {
         return false;
     }
-    sizes[0] = lay_out(m, 0, big);
-    most = sizes[0];
     for (int32_t k = 0; k < steps; k++) {
-        sizes[k + 1] = lay_out(m, k + 1, step_of(m, k)->c);
+        if (is_stored(m, k)) {
+            ts_cuda_compact_extra(m->emission, ts_maker_step_of(m, k)->c, &m->slots[k]);
+        }
+    }
+    if (!ts_maker_begin(m, ts_chain_tile_elements(plan), t, &p->tile_count)) {
+        return false;
+    }
+    sizes[0] = ts_maker_lay_out(m, 0, big);
+    int64_t most = sizes[0];
+    for (int32_t k = 0; k < steps; k++) {
+        sizes[k + 1] = ts_maker_lay_out(m, k + 1, ts_maker_step_of(m, k)->c);
         most = ts_max64(most, sizes[k + 1]);
     }
     m->threads = most > 4096 ? TS_CUDA_CHAIN_THREADS : TS_CUDA_CHAIN_THREADS / 2;
-    load_count = memory_modes(m, -1, load, &t->load.width);
+    load_count = ts_maker_memory_modes(m, 0, -1, load, &t->load.width);
     for (int32_t k = 0; k < steps; k++) {
-        const ts_step *step = step_of(m, k);
         ts_cuda_chain_step *made = &t->step[k];
-        const int32_t at_once = ts_chain_size_of_new(plan, step) <= 2 ? 2 : 4;
-        made->terms = (int32_t)step->sum_size;
-        made->columns = (int32_t)ts_chain_size_of_new(plan, step);
-        made->padded = (made->columns + at_once - 1) / at_once * at_once;
-        unit_count[k] = unit_modes(m, k, per_unit, made->padded, units[k]);
-        made->coefficients = ((int32_t)step->batch_size * (made->terms * made->padded + 4) + 3) / 4 * 4;
-        made->first_coefficient = (int32_t)coefficients;
-        coefficients += (size_t)made->coefficients;
-        store_count[k] = memory_modes(m, k, stores[k], &made->store.width);
+        ts_maker_begin_step(m, k, &coefficients, made);
+        unit_count[k] = ts_maker_unit_modes(m, k, per_unit, made->padded, units[k]);
+        store_count[k] = ts_maker_memory_modes(m, k + 1, k, stores[k], &made->store.width);
     }
     /* First what is copied to shared memory. */
-    if (!write_list(m, load, load_count, true, false, &t->load)) {
+    if (!ts_maker_write_list(m, load, load_count, true, false, &t->load)) {
         return false;
     }
     for (int32_t k = 0; k < steps; k++) {
-        if (!write_list(m, units[k], unit_count[k], false, false, &t->step[k].units) ||
-            !write_step(m, k, units[k], unit_count[k], true, &t->step[k]) ||
-            (is_stored(m, k) && !write_list(m, stores[k], store_count[k], true, false, &t->step[k].store))) {
+        if (!ts_maker_write_list(m, units[k], unit_count[k], false, false, &t->step[k].units) ||
+            !ts_maker_write_step(m, k, units[k], unit_count[k], true, &t->step[k]) ||
+            (is_stored(m, k) && !ts_maker_write_list(m, stores[k], store_count[k], true, false, &t->step[k].store))) {
             return false;
         }
     }
     p->copied = (uint32_t)m->bytes;
-    if (!write_list(m, load, load_count, true, true, &t->load)) {
+    if (!ts_maker_write_list(m, load, load_count, true, true, &t->load)) {
         return false;
     }
     for (int32_t k = 0; k < steps; k++) {
-        if (!write_list(m, units[k], unit_count[k], false, true, &t->step[k].units) ||
-            !write_step(m, k, units[k], unit_count[k], false, &t->step[k]) ||
-            (is_stored(m, k) && !write_list(m, stores[k], store_count[k], true, true, &t->step[k].store))) {
+        if (!ts_maker_write_list(m, units[k], unit_count[k], false, true, &t->step[k].units) ||
+            !ts_maker_write_step(m, k, units[k], unit_count[k], false, &t->step[k]) ||
+            (is_stored(m, k) && !ts_maker_write_list(m, stores[k], store_count[k], true, true, &t->step[k].store))) {
             return false;
         }
     }
@@ -624,7 +620,7 @@ tensum_status ts_cuda_add_chain(const ts_cuda_emission *emission, const ts_cuda_
     ts_cuda_chain p = {0};
     uint32_t shared_bytes = 0;
     int64_t blocks;
-    maker *m = NULL;
+    ts_maker *m = NULL;
 
     *added = false;
     TRY(ts_allocate_zero(1, sizeof *m, "the table of a chain", &m));
@@ -641,7 +637,7 @@ tensum_status ts_cuda_add_chain(const ts_cuda_emission *emission, const ts_cuda_
     p.accumulate = accumulate;
     for (int32_t k = 0; k < group->count; k++) {
         p.b[k] = pointer_of(emission, given, ts_chain_tiny_of(plan, &plan->steps[group->steps[k]]));
-        if (emission->keep || k + 1 == group->count) {
+        if (ts_cuda_chain_stores(emission, group, k)) {
             p.c[k] = pointer_of(emission, given, plan->steps[group->steps[k]].c);
         }
     }
@@ -657,7 +653,7 @@ tensum_status ts_cuda_add_chain(const ts_cuda_emission *emission, const ts_cuda_
         for (int i = 0; i < 3; i++) {
             const ts_value *v = values[i] >= 0 ? &plan->values[values[i]] : NULL;
             for (int32_t n = 0; v != NULL && n < v->rank; n++) {
-                modes[n] = (ts_mode){.extent = ts_plan_extent(plan, v->labels[n]), .a = stride_in(m, values[i], v->labels[n])};
+                modes[n] = (ts_mode){.extent = ts_plan_extent(plan, v->labels[n]), .a = ts_maker_stride_in(m, values[i], v->labels[n])};
             }
             if (v != NULL && i < 2) {
                 ts_cuda_reads(list, i == 0 ? p.a : p.b[k], TS_CUDA_SPAN(modes, v->rank, a, element));

@@ -36,6 +36,7 @@ static const char *const kernel_names[TS_CUDA_KERNEL_COUNT] = {
     [TS_CUDA_KERNEL_ROUTE] = "route",
     [TS_CUDA_KERNEL_STREAM] = "stream",
     [TS_CUDA_KERNEL_CHAIN] = "chain",
+    [TS_CUDA_KERNEL_CHAIN_BACK] = "chain_back",
     [TS_CUDA_KERNEL_TREE] = "tree",
     [TS_CUDA_KERNEL_FOLD] = "fold",
     [TS_CUDA_KERNEL_ABSORB] = "absorb",

@@ -118,9 +118,9 @@ ts_cuda_pointer ts_cuda_value_pointer(const ts_cuda_emission *emission, int32_t 
     const ts_value *v = &program->plan->values[value];
 
     if (v->place == TS_PLACE_ARENA) {
-        int64_t offset = emission->keep                   ? v->keep_offset
-                         : program->value_offsets != NULL ? program->value_offsets[value]
-                                                          : v->value_offset;
+        int64_t offset = program->value_offsets != NULL ? program->value_offsets[value]
+                         : emission->keep               ? v->keep_offset
+                                                        : v->value_offset;
         return ts_cuda_at(emission->memory + program->arena_offset + (uint64_t)offset);
     }
     if (v->place == TS_PLACE_OUTPUT && emission->signature->told_apart) {

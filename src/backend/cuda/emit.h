@@ -34,6 +34,13 @@ tensum_status ts_cuda_fill_port(const ts_cuda_emission *emission, int32_t port, 
                                 const void *value);
 
 /* backward.c: gradients and decoding. */
+/* The cotangent of a step's result, and where the gradient of a value goes. storage [64]. */
+ts_cuda_pointer ts_cuda_cotangent_of(const ts_cuda_emission *emission, int32_t value, int64_t *storage,
+                                     ts_extra_strides *extra);
+ts_cuda_pointer ts_cuda_gradient_of(const ts_cuda_emission *emission, int32_t value, int64_t *storage,
+                                    ts_extra_strides *extra);
+/* Slices add up in the gradients of inputs, which have been set to 0. */
+ts_cuda_switch ts_cuda_adds_up(const ts_cuda_emission *emission, int32_t value);
 tensum_status ts_cuda_emit_backward(const ts_cuda_emission *emission);
 
 #endif

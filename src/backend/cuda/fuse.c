@@ -64,6 +64,77 @@ done:
     return status;
 }
 
+/* ---- where intermediates are kept, and cotangents ---- */
+
+static bool is_inside_chain(const ts_cuda_program *program, int32_t value)
+{
+    const ts_value *v = &program->plan->values[value];
+    return program->chain_of != NULL && v->producer >= 0 && v->consumer >= 0 && program->chain_of[v->producer] >= 0 &&
+           program->chain_of[v->producer] == program->chain_of[v->consumer];
+}
+
+/* Every intermediate has its own place, but for those inside a chain. */
+static tensum_status keep_values(ts_cuda_program *program)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_plan *plan = program->plan;
+
+    TRY(ts_allocate((size_t)plan->value_count, sizeof *program->value_offsets, "the places of a program",
+                    &program->value_offsets));
+    program->value_bytes = 0;
+    for (int32_t v = 0; v < plan->value_count; v++) {
+        const ts_value *value = &plan->values[v];
+        program->value_offsets[v] = -1;
+        if (value->place == TS_PLACE_ARENA && !is_inside_chain(program, v)) {
+            const size_t bytes = (size_t)value->elements * tensum_dtype_bytes(plan->algebra.dtype);
+            program->value_offsets[v] = (int64_t)program->value_bytes;
+            program->value_bytes += (bytes + TS_ARENA_ALIGNMENT - 1) / TS_ARENA_ALIGNMENT * TS_ARENA_ALIGNMENT;
+        }
+    }
+done:
+    return status;
+}
+
+/* Cotangents live from the launch that makes them to the one that reads them, which is that of the last step of a chain for
+ * all that a chain reads and makes. */
+static tensum_status place_cotangents(ts_cuda_program *program)
+{
+    tensum_status status = TENSUM_OK;
+    const tensum_plan *plan = program->plan;
+    const size_t bytes = tensum_dtype_bytes(program->gradient), kept = program->value_bytes;
+    ts_arena arena = {0};
+
+    TRY(ts_allocate((size_t)plan->value_count, sizeof *program->cotangent_offsets, "the places of a program",
+                    &program->cotangent_offsets));
+    for (int32_t v = 0; v < plan->value_count; v++) {
+        program->cotangent_offsets[v] = -1;
+    }
+    for (int32_t s = plan->step_count - 1; s >= 0; s--) {
+        const ts_cuda_chain_group *group = ts_cuda_goes_back(program, s) ? &program->chains[program->chain_of[s]] : NULL;
+        const int32_t *steps = group != NULL ? group->steps : &s;
+        const int32_t count = group != NULL ? group->count : 1, result = plan->steps[steps[count - 1]].c;
+        if (steps[count - 1] != s) {
+            continue;
+        }
+        for (int32_t k = 0; k < 2 * count; k++) {
+            const int32_t operand = k % 2 == 0 ? plan->steps[steps[k / 2]].a : plan->steps[steps[k / 2]].b;
+            if (operand >= 0 && plan->values[operand].place == TS_PLACE_ARENA && program->value_offsets[operand] >= 0) {
+                TRY(ts_arena_take(&arena, plan->values[operand].elements * (int64_t)bytes, &program->cotangent_offsets[operand]));
+            }
+        }
+        if (plan->values[result].place == TS_PLACE_ARENA) {
+            ts_arena_give(&arena, program->cotangent_offsets[result]);
+        }
+    }
+    for (int32_t v = 0; v < plan->value_count; v++) {
+        program->cotangent_offsets[v] += program->cotangent_offsets[v] >= 0 ? (int64_t)kept : 0;
+    }
+    program->value_bytes = kept + (size_t)arena.bytes;
+done:
+    ts_arena_free(&arena);
+    return status;
+}
+
 void ts_cuda_fuse_free(ts_cuda_program *program)
 {
     ts_free(program->chains);
@@ -72,10 +143,12 @@ void ts_cuda_fuse_free(ts_cuda_program *program)
     ts_free(program->tree_of);
     ts_free(program->tree_steps);
     ts_free(program->value_offsets);
+    ts_free(program->cotangent_offsets);
     program->chains = NULL;
     program->trees = NULL;
     program->chain_of = program->tree_of = program->tree_steps = NULL;
-    program->value_offsets = NULL;
+    program->value_offsets = program->cotangent_offsets = NULL;
+    program->lean = false;
     program->chain_count = program->tree_count = 0;
 }
 
@@ -87,6 +160,8 @@ tensum_status ts_cuda_fuse(ts_cuda_program *program)
                            atomic_load(&program->device->cutensor.choice) == TENSUM_CUTENSOR_ALWAYS)) {
         return TENSUM_OK; /* no forward pass; or all steps are asked to be the vendor's */
     }
+    /* Adjoints of sum_product find again what is inside a chain. */
+    program->lean = (program->modes & TENSUM_GRADIENT) != 0 && program->pair.has[TS_CUDA_KERNEL_CHAIN_BACK];
     TRY(ts_cuda_trees_find(program));
     TRY(ts_cuda_chains_find(program));
     if (program->chain_count == 0 && program->tree_count == 0) {
@@ -95,6 +170,12 @@ tensum_status ts_cuda_fuse(ts_cuda_program *program)
         TRY(place_values(program));
         /* The plan has promised how much memory a run takes. */
         if (program->plan->memory_limit != 0 && program->value_bytes > program->plan->value_bytes) {
+            ts_cuda_fuse_free(program);
+        }
+    } else if (program->lean) {
+        TRY(keep_values(program));
+        TRY(place_cotangents(program));
+        if (program->plan->memory_limit != 0 && program->value_bytes > program->plan->gradient_bytes) {
             ts_cuda_fuse_free(program);
         }
     }

@@ -8,6 +8,12 @@
 tensum_status ts_cuda_fuse(ts_cuda_program *program);
 void ts_cuda_fuse_free(ts_cuda_program *program);
 
+/* Are the gradients of a step's operands found together with those of other steps? */
+static inline bool ts_cuda_goes_back(const ts_cuda_program *program, int32_t step)
+{
+    return program->chain_of != NULL && program->chain_of[step] >= 0 && program->chains[program->chain_of[step]].back;
+}
+
 /* Will a later slice read this value again? Then it has its place for good. */
 static inline bool ts_cuda_persists(const tensum_plan *plan, const ts_value *value)
 {

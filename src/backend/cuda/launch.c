@@ -16,7 +16,7 @@ tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dt
     kernels->dtype = dtype;
     for (int kernel = first; kernel < past; kernel++) {
         bool tiles = kernel < TS_CUDA_KERNEL_COMBINE || kernel == TS_CUDA_KERNEL_STREAM || kernel == TS_CUDA_KERNEL_MOVE ||
-                     kernel == TS_CUDA_KERNEL_CHAIN || kernel == TS_CUDA_KERNEL_TREE ||
+                     kernel == TS_CUDA_KERNEL_CHAIN || kernel == TS_CUDA_KERNEL_CHAIN_BACK || kernel == TS_CUDA_KERNEL_TREE ||
                      kernel == TS_CUDA_KERNEL_FOLD;
         uint32_t shared = tiles ? device->shared_limit : 0;
         TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
@@ -199,7 +199,7 @@ static ts_cuda_switch with_always(ts_cuda_switch accumulate, bool always)
     return accumulate;
 }
 
-static void note_scratch(ts_cuda_list *list, size_t bytes)
+void ts_cuda_note_scratch(ts_cuda_list *list, size_t bytes)
 {
     if (bytes > list->scratch_bytes) {
         list->scratch_bytes = bytes;
@@ -297,7 +297,7 @@ static tensum_status add_fold(ts_cuda_list *list, const ts_cuda_kernels *kernels
     p.conjugate_a = spec->conjugate_a;
     p.conjugate_b = spec->conjugate_b;
     blocks = p.tile_count < 2 * (int64_t)list->units ? p.tile_count : 2 * (int64_t)list->units;
-    note_scratch(list, (size_t)(blocks * results) * value);
+    ts_cuda_note_scratch(list, (size_t)(blocks * results) * value);
     put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_FOLD, ts_cuda_grid(blocks), TS_CUDA_FOLD_THREADS,
                            ts_cuda_fold_shared(rows, (uint32_t)bytes, (uint32_t)value), &p,
@@ -352,7 +352,7 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
         return TENSUM_OK;
     }
     ts_cuda_choose_contract(spec, list->units, kernels->has, &choice);
-    note_scratch(list, choice.partial_bytes);
+    ts_cuda_note_scratch(list, choice.partial_bytes);
     p.batch_count = take_class(from, spec->batch_count, true, modes);
     from += spec->batch_count;
     kept = p.batch_count;
@@ -521,7 +521,7 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
         }
     }
     ts_cuda_choose_reduce(spec, list->units, kernels->has, &choice);
-    note_scratch(list, choice.partial_bytes);
+    ts_cuda_note_scratch(list, choice.partial_bytes);
     p.partial = list->scratch;
     p.partial_w = list->scratch + choice.partial_w_offset;
     p.splits = choice.splits;

@@ -102,6 +102,8 @@ void ts_cuda_writes(ts_cuda_list *list, ts_cuda_pointer pointer, int64_t bytes);
 /* Elements from the first to the last that modes reach in the tensor whose stride lies at `member` of ts_mode. */
 int64_t ts_cuda_span(const ts_mode *modes, int32_t count, size_t member);
 #define TS_CUDA_SPAN(modes, count, member, bytes) (ts_cuda_span(modes, count, offsetof(ts_mode, member)) * (int64_t)(bytes))
+/* A launch needs so much of the list's scratch. */
+void ts_cuda_note_scratch(ts_cuda_list *list, size_t bytes);
 /* Room in the tables: `bytes` of host memory at *table and its device address. */
 void ts_cuda_add_table(ts_cuda_list *list, size_t bytes, void *table_pointer, ts_cu_address *address);
 

@@ -95,10 +95,12 @@ static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t c
 {
     const tensum_plan *plan = made->plan;
     size_t total = 0, labels = (size_t)plan->network->label_count;
-    size_t arena_bytes = made->value_offsets != NULL ? made->value_bytes : (size_t)plan->value_bytes;
+    size_t arena_bytes = (size_t)plan->value_bytes;
     bool traces = made->traces;
 
-    if ((made->modes & TENSUM_GRADIENT) != 0) {
+    if (made->value_offsets != NULL) {
+        arena_bytes = made->value_bytes;
+    } else if ((made->modes & TENSUM_GRADIENT) != 0) {
         arena_bytes = made->saved ? 0 : (size_t)plan->gradient_bytes;
     } else if ((made->modes & TENSUM_DECODE) != 0) {
         arena_bytes = (size_t)plan->keep_bytes;

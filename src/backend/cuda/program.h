@@ -41,6 +41,7 @@ typedef enum ts_cuda_phase {
 /* Steps that are run in one pass, in order; see chain.h. */
 typedef struct ts_cuda_chain_group {
     int32_t steps[TS_CUDA_CHAIN_STEPS], count;
+    bool back; /* gradients are found in one pass too; see ts_cuda_chain_back */
 } ts_cuda_chain_group;
 
 /* A subtree of small steps that one block runs; see tree.h. Its steps are tree_steps[first .. first + count), the root
@@ -80,7 +81,9 @@ typedef struct ts_cuda_program {
     int32_t tree_count;
     int32_t *tree_of, *tree_steps; /* [step_count]; as chain_of */
     int64_t *value_offsets; /* [value_count] in place of the plan's */
-    size_t value_bytes;
+    int64_t *cotangent_offsets; /* the same; not NULL where cotangents have other places than in the plan */
+    size_t value_bytes;     /* of all that these places take */
+    bool lean;              /* where intermediates are kept, those inside a chain are not */
     /* What lists need at most. */
     int64_t launch_capacity;
     size_t parameter_capacity, table_capacity;

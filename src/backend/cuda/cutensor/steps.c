@@ -1,6 +1,7 @@
 #include "backend/cuda/cutensor/steps.h"
 
 #include "backend/cuda/emit.h"
+#include "backend/cuda/fuse.h"
 
 /* ---- compiling ---- */
 
@@ -95,7 +96,7 @@ static tensum_status compile_step(ts_cuda_program *program, const ts_strides *st
         note_copy(program, step->b, 1);
         note_copy(program, step->c, 2);
     }
-    for (int side = 0; side < 2 && (program->modes & TENSUM_GRADIENT) != 0; side++) {
+    for (int side = 0; side < 2 && (program->modes & TENSUM_GRADIENT) != 0 && !ts_cuda_goes_back(program, s); side++) {
         int32_t operand = side == 0 ? step->a : step->b, other = side == 0 ? step->b : step->a;
         bool converts = program->gradient != plan->algebra.dtype;
         if (is_outside(program, step->c) || is_outside(program, operand)) {

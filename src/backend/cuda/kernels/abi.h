@@ -12,6 +12,7 @@
  *     ts_<semiring>_<dtype>_stream                  ts_cuda_stream           see stream_plan.h
  *     ts_common_stream_<bytes>                      ts_cuda_stream           pure data movement, 1 2 4 8 16 bytes
  *     ts_<semiring>_<dtype>_chain                   ts_cuda_chain            steps of a huge tensor against tiny ones
+ *     ts_<semiring>_<dtype>_chain_back              ts_cuda_chain_back       sum_product whose cotangents have its dtype
  *     ts_<semiring>_<dtype>_tree                    ts_cuda_tree             subtrees of small steps
  *     ts_<semiring>_<dtype>_fold                    ts_cuda_fold             few results of two huge operands
  *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
@@ -249,6 +250,43 @@ typedef struct ts_cuda_chain_table {
     ts_cuda_chain_list load;
     ts_cuda_chain_step step[TS_CUDA_CHAIN_STEPS];
 } ts_cuda_chain_table;
+
+/* The gradients of all operands of a chain, in one pass over what it read (a) and the cotangent of what it made (g). A tile
+ * of both is loaded, what lies between the steps is made once more, and each step, the last one first, turns the cotangent of
+ * its result into that of what it read, which takes its place, and adds to its tiny operand's gradient. Those sums are kept
+ * in registers over all tiles of a block; blocks leave theirs in `partial` [block][result], to be added up afterwards.
+ * `cut` places, bases and lists are a chain's; the places of g and d are those of two results, GIVEN and MADE. */
+#define TS_CUDA_BACK_STEPS 3
+#define TS_CUDA_BACK_THREADS 256
+#define TS_CUDA_BACK_GIVEN (TS_CUDA_CHAIN_STEPS - 2)
+#define TS_CUDA_BACK_MADE (TS_CUDA_CHAIN_STEPS - 1)
+typedef struct ts_cuda_chain_back {
+    ts_cuda_pointer a, g, d, b[TS_CUDA_BACK_STEPS];
+    ts_cuda_switch accumulate; /* into d */
+    uint64_t partial[TS_CUDA_BACK_STEPS]; /* 0: not wanted */
+    uint64_t table;
+    int64_t tile_count;
+    uint32_t copied, bases, coefficients, in[2], given[2], inner[TS_CUDA_BACK_STEPS - 1];
+    int32_t steps, wanted; /* d */
+    int32_t pad;
+} ts_cuda_chain_back;
+typedef struct ts_cuda_back_step {
+    ts_cuda_chain_list units; /* of one result of each column and term; a thread's own are those of its terms */
+    uint32_t terms;           /* int32 [thread][4]: places of its terms, in what the step read */
+    int32_t terms_each, columns_each; /* a thread's share: so many terms, and room for all columns */
+    int32_t lanes;            /* threads with the same terms */
+    int32_t results, pad;     /* batch * terms * columns, in this order */
+} ts_cuda_back_step;
+typedef struct ts_cuda_back_table {
+    ts_cuda_chain_table chain; /* its steps' stores are unused */
+    ts_cuda_chain_list given, store;
+    ts_cuda_back_step step[TS_CUDA_BACK_STEPS];
+    uint32_t cuts;         /* int16 [pitch], copied: place of the elements of a run along the mode that is cut */
+    int32_t pitch, padded; /* 1: runs have elements that mean nothing */
+    int32_t pad;
+} ts_cuda_back_table;
+/* Sums of a thread per step, for a type of arithmetic of so many bytes; all columns of a step are among them. */
+TS_CUDA_SHARED TS_CUDA_CONSTEXPR int32_t ts_cuda_back_share(uint32_t bytes) { return bytes <= 4 ? 16 : bytes <= 8 ? 8 : 4; }
 
 /* Subtrees of small steps: item = one of them, whose operands and results all lie in shared memory. `table` is the device
  * address of ts_cuda_tree_item [tile_count]; other offsets are bytes from there. `buffer`: bytes of shared memory for the

@@ -1,6 +1,6 @@
 /* All kernels of one semiring; see abi.h for the names and for the definitions it is compiled with. */
 #include "adjoint.h"
-#include "chain.h"
+#include "chain_back.h"
 #include "direct.h"
 #include "fold.h"
 #include "stream.h"
@@ -64,8 +64,20 @@
 #define TS_CHECKS(d)                                                                                                       \
     TS_KERNEL(TS_NAME(d, check), ts_cuda_check, TS_CUDA_THREADS) { ts_check<pair_##d>(p); }
 
+#define TS_BACK(d)                                                                                                         \
+    TS_KERNEL_BLOCKS(TS_NAME(d, chain_back), ts_cuda_chain_back, TS_CUDA_BACK_THREADS, 2) { ts_chain_back<pair_##d>::run(p); }
+#define TS_BACK_f16
+#define TS_BACK_bf16
+#define TS_BACK_f32 TS_BACK(f32)
+#define TS_BACK_f64 TS_BACK(f64)
+#define TS_BACK_c64 TS_BACK(c64)
+#define TS_BACK_c128 TS_BACK(c128)
+#define TS_BACK_i16
+#define TS_BACK_i32
+#define TS_BACK_i64
+
 /* The lists of dtypes that have them, per semiring: by the list's name and by whether the semiring is selective. */
-#define TS_MORE_0_NUMBER(d) TS_REDUCE_ADJOINTS(d)
+#define TS_MORE_0_NUMBER(d) TS_REDUCE_ADJOINTS(d) TS_BACK_##d
 #define TS_MORE_0_FLOATING(d) TS_ADJOINTS(d) TS_REDUCE_ADJOINTS(d)
 #define TS_MORE_0_BOOLEAN(d)
 #define TS_MORE_0_COUNTED(d)
