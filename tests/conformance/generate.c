@@ -7,7 +7,7 @@
 
 #include "conformance.h"
 
-enum { SMALL_LIMIT = 1500, SIZE_LIMIT = 4096, SLICE_LIMIT = 48 };
+enum { SMALL_LIMIT = 1500, SIZE_LIMIT = 4096, SLICE_LIMIT = 48, TILE_LIMIT = 8000000 };
 
 bool shape_next(const tensor_shape *shape, int64_t *index)
 {
@@ -214,7 +214,9 @@ static void draw_tile_network(generator *random, test_case *test)
     if (test->operand_count == 3) { /* right goes on to a third matrix */
         tensor_shape *third = &test->operands[2], output = {.rank = 0};
         int last = test->label_count++;
-        test->extents[last] = between(random, 1, 30);
+        /* Every value of every label is enumerated by the oracle and by a tree that starts with an outer product. */
+        int64_t most = (int64_t)(TILE_LIMIT / pairs);
+        test->extents[last] = between(random, 1, most < 1 ? 1 : most > 30 ? 30 : most);
         third->rank = 0;
         for (int i = 0; i < counts[2]; i++) {
             third->labels[third->rank++] = labels[2][i];
