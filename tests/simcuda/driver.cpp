@@ -123,7 +123,9 @@ uint64_t random_state = 1;
 uint64_t next_number = 1;
 std::vector<std::unique_ptr<device>> devices;
 std::vector<std::unique_ptr<context>> contexts;
-std::map<unsigned char *, size_t> host_blocks;
+/* Never destroyed, for what a release was made to fail for is still held at the end. */
+std::map<unsigned char *, size_t> &host_blocks = *new std::map<unsigned char *, size_t>;
+std::vector<void *> &kept = *new std::vector<void *>;
 thread_local std::vector<context *> current;
 simcuda_counters counters;
 std::map<std::string, long> calls;
@@ -158,17 +160,19 @@ bool injected(const char *name, int *result)
     return false;
 }
 
-#define ENTER(name)                                     \
-    std::lock_guard<std::recursive_mutex> guard(lock);  \
-    {                                                   \
-        int injected_result;                            \
-        if (injected(name, &injected_result)) {         \
-            return injected_result;                     \
-        }                                               \
-        if (sticky != 0) {                              \
-            return sticky;                              \
-        }                                               \
+/* Enter a call, unless it is to fail: then also do `otherwise`. */
+#define ENTER_OR(name, otherwise)                             \
+    std::lock_guard<std::recursive_mutex> guard(lock);        \
+    {                                                         \
+        int result_of_call = sticky;                          \
+        if (injected(name, &result_of_call) || sticky != 0) { \
+            otherwise;                                        \
+            return result_of_call;                            \
+        }                                                     \
     }
+#define ENTER(name) ENTER_OR(name, (void)0)
+/* For what releases `object`: if it is made to fail, the object stays held, and is no leak of the library. */
+#define ENTER_RELEASE(name, object) ENTER_OR(name, kept.push_back(object))
 #define NEED_CONTEXT()                  \
     if (current.empty()) {              \
         return INVALID_CONTEXT;         \
@@ -1116,7 +1120,7 @@ EXPORT int cuStreamCreate(void **result, unsigned flags)
 }
 EXPORT int cuStreamDestroy_v2(void *handle)
 {
-    ENTER("cuStreamDestroy_v2");
+    ENTER_RELEASE("cuStreamDestroy_v2", handle);
     NEED_CONTEXT();
     stream *s = find_stream(here, handle);
     if (s == nullptr || s == &here->legacy || s == &here->per_thread) {
@@ -1227,7 +1231,7 @@ EXPORT int cuEventSynchronize(void *e)
 }
 EXPORT int cuEventDestroy_v2(void *e)
 {
-    ENTER("cuEventDestroy_v2");
+    ENTER_RELEASE("cuEventDestroy_v2", e);
     NEED_CONTEXT();
     delete static_cast<event *>(e);
     counters.live_events--;
@@ -1428,14 +1432,14 @@ EXPORT int cuGraphLaunch(void *handle, void *stream_handle)
 }
 EXPORT int cuGraphDestroy(void *handle)
 {
-    ENTER("cuGraphDestroy");
+    ENTER_RELEASE("cuGraphDestroy", handle);
     delete static_cast<graph *>(handle);
     counters.live_graphs--;
     return SUCCESS;
 }
 EXPORT int cuGraphExecDestroy(void *handle)
 {
-    ENTER("cuGraphExecDestroy");
+    ENTER_RELEASE("cuGraphExecDestroy", handle);
     delete static_cast<graph_exec *>(handle);
     counters.live_graphs--;
     return SUCCESS;
