@@ -40,7 +40,7 @@ clang:
 
 # On a machine with an NVIDIA GPU and its driver.
 test-gpu:
-	@scripts/dependencies test
+	@scripts/dependencies gpu
 	@scripts/test gpu
 
 coverage:
