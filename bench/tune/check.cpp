@@ -627,25 +627,39 @@ template <typename P> struct suite {
         }
         storage *da = upload(a), *db = upload(b);
         int64_t *dz = upload(assignment);
-        ts_cuda_decode p;
+        std::vector<int32_t> levels = {0, 1};
+        std::vector<ts_cuda_path_item> items(1);
+        std::vector<ts_cuda_decode_label> table((size_t)labels);
+        memset(&items[0], 0, sizeof items[0]);
+        items[0].a = address(da);
+        items[0].b = address(db);
+        items[0].sum = s.sizes[3];
+        items[0].kind = kind % 2 == 0 ? TS_CUDA_PATH_ROW : TS_CUDA_PATH_LONG_ROW;
+        items[0].two = 1;
+        items[0].kept_count = kept_modes;
+        items[0].sum_count = s.counts[3];
+        items[0].before = -1;
+        for (int i = 0; i < labels; i++) {
+            table[(size_t)i].extent = s.modes[(size_t)i].extent;
+            table[(size_t)i].a = s.modes[(size_t)i].a;
+            table[(size_t)i].b = s.modes[(size_t)i].b;
+            table[(size_t)i].magic = s.modes[(size_t)i].magic;
+            table[(size_t)i].shift = s.modes[(size_t)i].shift;
+            table[(size_t)i].label = i;
+        }
+        int32_t *dl = upload(levels);
+        ts_cuda_path_item *di = upload(items);
+        ts_cuda_decode_label *dt = upload(table);
+        ts_cuda_path p;
         memset(&p, 0, sizeof p);
-        p.a = address(da);
-        p.b = address(db);
+        p.levels = (uint64_t)(uintptr_t)dl;
+        p.items = (uint64_t)(uintptr_t)di;
+        p.labels = (uint64_t)(uintptr_t)dt;
         p.assignments = (uint64_t)(uintptr_t)dz;
         p.assignment_count = labels;
-        p.positions = p.tile_count = positions;
-        p.sum = s.sizes[3];
-        p.kept_count = kept_modes;
-        p.sum_count = s.counts[3];
-        for (int i = 0; i < labels; i++) {
-            p.table[i].extent = s.modes[(size_t)i].extent;
-            p.table[i].a = s.modes[(size_t)i].a;
-            p.table[i].b = s.modes[(size_t)i].b;
-            p.table[i].magic = s.modes[(size_t)i].magic;
-            p.table[i].shift = s.modes[(size_t)i].shift;
-            p.table[i].label = i;
-        }
-        machine_launch(name, &p, sizeof p, 2, TS_CUDA_THREADS, TS_CUDA_REDUCE_SHARED);
+        p.tile_count = positions;
+        p.level_count = 1;
+        machine_launch(name, &p, sizeof p, 2, TS_CUDA_THREADS, TS_CUDA_REDUCE_SHARED + TS_CUDA_PATH_TERMS * 16);
         machine_wait(name.c_str());
         machine_download(assignment.data(), dz, assignment.size() * 8);
         checked++;
@@ -653,6 +667,9 @@ template <typename P> struct suite {
         machine_release(da);
         machine_release(db);
         machine_release(dz);
+        machine_release(dl);
+        machine_release(di);
+        machine_release(dt);
     }
 
     static void all(int rounds)

@@ -15,7 +15,7 @@
 #include <simcuda/simcuda.h>
 #include <tensum/tensum.h>
 
-enum { MOST_STEPS = 9, MOST_RANK = 40 };
+enum { MOST_STEPS = 10, MOST_RANK = 40 };
 
 static void succeeds(tensum_status status)
 {
@@ -73,7 +73,8 @@ static void put_element(void *to, tensum_dtype dtype)
     }
 }
 
-static void make(network *n, tensum_semiring semiring, tensum_dtype dtype, uint64_t memory_limit)
+/* scalar: a last operand has all labels that are left, and the output none. */
+static void make(network *n, tensum_semiring semiring, tensum_dtype dtype, uint64_t memory_limit, bool scalar)
 {
     tensum_network_spec spec = TENSUM_NETWORK_SPEC_INIT;
     tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
@@ -82,7 +83,7 @@ static void make(network *n, tensum_semiring semiring, tensum_dtype dtype, uint6
     const int64_t *label_lists[MOST_STEPS + 1], *extent_lists[MOST_STEPS + 1];
     int64_t offsets[MOST_STEPS + 1], children[2 * MOST_STEPS], extent_of[256], live[MOST_RANK], next = 0, size = 1;
     int32_t live_count = 0;
-    const int64_t steps = 1 + draw(MOST_STEPS - 1);
+    const int64_t steps = 1 + draw(MOST_STEPS - 2) + scalar;
     const uint32_t kind = draw(4);
 
     memset(n, 0, sizeof *n);
@@ -97,8 +98,13 @@ static void make(network *n, tensum_semiring semiring, tensum_dtype dtype, uint6
     memcpy(n->labels[0], live, (size_t)live_count * sizeof *live);
     for (int64_t s = 1; s <= steps; s++) {
         int32_t rank = 0;
-        /* Some labels are summed, some stay, some are new; at most a few each. */
         shuffle(live, live_count);
+        if (scalar && s == steps) {
+            memcpy(n->labels[s], live, (size_t)live_count * sizeof *live);
+            rank = live_count;
+            live_count = 0;
+        }
+        /* Some labels are summed, some stay, some are new; at most a few each. */
         for (uint32_t k = draw(4); k > 0 && live_count > 3 && extent_of[live[live_count - 1]] <= 5; k--) {
             n->labels[s][rank++] = live[--live_count];
             size /= extent_of[live[live_count]];
@@ -106,7 +112,7 @@ static void make(network *n, tensum_semiring semiring, tensum_dtype dtype, uint6
         for (uint32_t k = 0; k < draw(3) && (int32_t)k < live_count && extent_of[live[k]] <= 5; k++) {
             n->labels[s][rank++] = live[k];
         }
-        for (uint32_t k = draw(4); (k > 0 || rank == 0 || size < 2048) && size < 20000; k--) {
+        for (uint32_t k = draw(4); (k > 0 || rank == 0 || size < 2048) && size < 20000 && live_count > 0; k--) {
             extent_of[next] = 2 + draw(kind == 0 ? 1 : 3);
             size *= extent_of[next];
             live[live_count++] = next;
@@ -242,7 +248,7 @@ static void chains_of_every_kind(void **unused)
         const size_t which = seed % (sizeof pairs / sizeof pairs[0]);
         network n;
         state = seed * 77777u;
-        make(&n, pairs[which].semiring, pairs[which].dtype, 0);
+        make(&n, pairs[which].semiring, pairs[which].dtype, 0, false);
         compare(&n, pairs[which].dtype, TENSUM_VALUE, 0, seed);
         if (seed % 3 == 0) {
             compare(&n, pairs[which].dtype, TENSUM_VALUE, 1, seed);
@@ -352,10 +358,76 @@ static void gradients_of_chains(void **unused)
         const tensum_dtype dtype = dtypes[seed % 4];
         network n;
         state = seed * 77777u;
-        make(&n, TENSUM_SUM_PRODUCT, dtype, 0);
+        make(&n, TENSUM_SUM_PRODUCT, dtype, 0, seed % 5 == 0);
         compare_gradients(&n, dtype, UINT32_MAX, false, seed);
         if (seed % 3 == 0) {
             compare_gradients(&n, dtype, draw(1u << n.count), draw(2) != 0, seed);
+        }
+        destroy(&n);
+    }
+}
+
+/* Assignments at some positions: ties are many, and decided as the oracle does. */
+static void decode(const network *n, tensum_device device, tensum_dtype dtype, const int64_t *positions, int64_t count, int64_t *assignments)
+{
+    tensum_program_options options = TENSUM_PROGRAM_OPTIONS_INIT;
+    tensum_run_arguments arguments = TENSUM_RUN_ARGUMENTS_INIT;
+    tensum_program *program = NULL;
+    tensum_workspace *workspace = NULL;
+    tensum_tensor output = {calloc((size_t)n->output_elements, 16), dtype, n->output_rank, n->output_extents, NULL, {TENSUM_CPU, 0}};
+
+    options.modes = TENSUM_VALUE | TENSUM_DECODE;
+    options.device = device;
+    options.check = 0;
+    succeeds(tensum_program_create(n->plan, NULL, &options, &program));
+    succeeds(tensum_workspace_create(program, NULL, &workspace));
+    arguments.inputs = n->inputs;
+    arguments.output = &output;
+    arguments.position_count = count;
+    arguments.positions = positions;
+    arguments.assignments = assignments;
+    const tensum_status status = tensum_run(program, workspace, &arguments);
+    if (status != TENSUM_STATUS_INFEASIBLE) { /* such positions are all -1 */
+        succeeds(status);
+    }
+    tensum_workspace_release(workspace);
+    tensum_program_release(program);
+    free(output.data);
+}
+
+static void decoding_and_gradients_along_a_path(void **unused)
+{
+    static const struct {
+        tensum_semiring semiring;
+        tensum_dtype dtype, gradient;
+    } pairs[] = {{TENSUM_MAX_PLUS, TENSUM_F32, TENSUM_F32}, {TENSUM_MIN_PLUS, TENSUM_I32, TENSUM_F32}, {TENSUM_MAX_MIN, TENSUM_F32, TENSUM_F32},
+                 {TENSUM_MAX_PLUS, TENSUM_I16, TENSUM_F32}, {TENSUM_MIN_PLUS, TENSUM_F64, TENSUM_F64}, {TENSUM_MIN_MAX, TENSUM_I32, TENSUM_F32},
+                 {TENSUM_OR_AND, TENSUM_BOOL, TENSUM_F32}};
+    enum { POSITIONS = 5, LABELS = 256 };
+    const char *given = getenv("CHAIN_SEED");
+    const uint64_t first = given != NULL ? strtoull(given, NULL, 10) : 1, past = given != NULL ? first + 1 : 57;
+
+    (void)unused;
+    for (uint64_t seed = first; seed < past; seed++) {
+        const size_t which = seed % (sizeof pairs / sizeof pairs[0]);
+        const bool scalar = seed % 3 != 0;
+        int64_t positions[POSITIONS], expected[POSITIONS][LABELS], result[POSITIONS][LABELS];
+        network n;
+        state = seed * 99991u;
+        make(&n, pairs[which].semiring, pairs[which].dtype, 0, scalar);
+        for (int i = 0; i < POSITIONS; i++) {
+            positions[i] = draw((uint32_t)n.output_elements);
+        }
+        memset(expected, 0, sizeof expected);
+        memset(result, 0, sizeof result);
+        decode(&n, (tensum_device){TENSUM_REFERENCE, 0}, pairs[which].dtype, positions, scalar ? 1 : POSITIONS, expected[0]);
+        decode(&n, (tensum_device){TENSUM_CUDA, 0}, pairs[which].dtype, positions, scalar ? 1 : POSITIONS, result[0]);
+        if (memcmp(expected, result, sizeof expected) != 0) {
+            fail_msg("%s %s, seed %llu: other assignments", tensum_semiring_name(pairs[which].semiring), tensum_dtype_name(pairs[which].dtype),
+                     (unsigned long long)seed);
+        }
+        if (scalar && pairs[which].dtype != TENSUM_BOOL) {
+            compare_gradients(&n, pairs[which].gradient, UINT32_MAX, false, seed);
         }
         destroy(&n);
     }
@@ -512,6 +584,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_of_every_kind),
         cmocka_unit_test(gradients_of_chains),
+        cmocka_unit_test(decoding_and_gradients_along_a_path),
         cmocka_unit_test(two_large_operands_have_few_results),
         cmocka_unit_test(a_chain_is_one_launch),
         cmocka_unit_test(a_block_takes_many_tiles),

@@ -1,5 +1,6 @@
 /* The backward pass and decoding, as launches. */
 #include "backend/cuda/chain.h"
+#include "backend/cuda/path.h"
 
 #include <stddef.h>
 
@@ -280,54 +281,9 @@ static size_t label_bytes(size_t offset, int32_t count)
     return offset + (size_t)(count > TS_CUDA_INLINE_LABELS ? 0 : count) * sizeof(ts_cuda_decode_label);
 }
 
-/* Is there nothing to read? An empty sum, or one below an empty sum. */
-static bool is_empty(const tensum_plan *plan, const ts_step *step)
+bool ts_cuda_is_empty(const tensum_plan *plan, const ts_step *step)
 {
     return plan->values[step->a].elements == 0 || (step->b >= 0 && plan->values[step->b].elements == 0);
-}
-
-/* From the assignment of the output's labels to that of all. */
-static tensum_status emit_decode(const ts_cuda_emission *emission, int64_t positions)
-{
-    tensum_status status = TENSUM_OK;
-    const ts_cuda_program *program = emission->program;
-    const tensum_plan *plan = program->plan;
-
-    if (plan->slice_total == 0) { /* the output is 0 of the semiring everywhere */
-        return TENSUM_OK;
-    }
-    for (int32_t s = plan->step_count - 1; s >= 0; s--) {
-        const ts_step *step = &plan->steps[s];
-        ts_cuda_decode p = {0};
-        ts_cuda_decode_label *labels = p.table;
-        int32_t count = ts_step_modes(step);
-        if (step->kind == TS_STEP_ONE || step->sum_count == 0 || is_empty(plan, step)) {
-            continue;
-        }
-        if (count > TS_CUDA_INLINE_LABELS) {
-            ts_cu_address address;
-            ts_cuda_add_table(emission->list, (size_t)count * sizeof *labels, &labels, &address);
-            p.more = address;
-        }
-        (void)put_step_labels(emission, step, labels);
-        p.a = ts_cuda_value_pointer(emission, step->a);
-        if (step->b >= 0) {
-            p.b = ts_cuda_value_pointer(emission, step->b);
-        }
-        p.assignments = emission->memory + program->decode_offset;
-        p.assignment_count = plan->network->label_count;
-        p.positions = positions;
-        p.tile_count = positions;
-        p.sum = step->sum_size;
-        p.kept_count = count - step->sum_count;
-        p.sum_count = step->sum_count;
-        p.wide = step->sum_size >= (int64_t)1 << 31;
-        TRY(ts_cuda_add_launch(emission->list, &program->pair, TS_CUDA_KERNEL_DECODE, ts_cuda_grid(positions),
-                               TS_CUDA_THREADS, TS_CUDA_REDUCE_SHARED, &p,
-                               label_bytes(offsetof(ts_cuda_decode, table), count)));
-    }
-done:
-    return status;
 }
 
 /* The values of the output at the positions to be decoded. */
@@ -355,58 +311,98 @@ static tensum_status emit_gather(const ts_cuda_emission *emission, int64_t posit
                               TS_CUDA_THREADS, 0, &p, label_bytes(offsetof(ts_cuda_gather, table), v->rank));
 }
 
+/* Sort the steps by their distance from the root. order [step_count]; first [step_count + 1]: where levels begin. Returns how
+ * many levels there are. */
+static int32_t sort_by_level(const tensum_plan *plan, int32_t *level_of, int32_t *order, int32_t *first)
+{
+    int32_t levels = 0, count = 0;
+    for (int32_t s = plan->step_count - 1; s >= 0; s--) {
+        const int32_t consumer = plan->values[plan->steps[s].c].consumer;
+        level_of[s] = consumer < 0 ? 0 : level_of[consumer] + 1;
+        levels = level_of[s] + 1 > levels ? level_of[s] + 1 : levels;
+    }
+    for (int32_t s = 0; s < plan->step_count; s++) {
+        first[level_of[s] + 1] += plan->steps[s].kind != TS_STEP_ONE;
+    }
+    for (int32_t level = 0; level < levels; level++) {
+        first[level + 1] += first[level];
+    }
+    for (int32_t s = plan->step_count - 1; s >= 0; s--) { /* `first` moves on, and back below */
+        if (plan->steps[s].kind != TS_STEP_ONE) {
+            order[first[level_of[s]]++] = s;
+            count++;
+        }
+    }
+    for (int32_t level = levels; level > 0; level--) {
+        first[level] = first[level - 1];
+    }
+    first[0] = 0;
+    first[levels] = count;
+    return levels;
+}
+
 static tensum_status emit_route(const ts_cuda_emission *emission)
 {
+    tensum_status status = TENSUM_OK;
     const ts_cuda_program *program = emission->program;
     const tensum_plan *plan = program->plan;
+    const size_t step_count = (size_t)plan->step_count;
     ts_cuda_route p = {0};
     ts_cuda_route_step *steps;
     ts_cuda_decode_label *labels;
-    ts_cu_address steps_address, labels_address;
+    ts_cu_address steps_address, labels_address, levels_address;
     int64_t storage[64];
     ts_extra_strides extra;
-    int32_t label_total = 0, count = 0, first = 0;
+    int32_t label_total = 0, first = 0, *level_of = NULL, *order = NULL, *firsts = NULL, *levels;
 
+    TRY(ts_allocate(step_count, sizeof *level_of, "the levels of a program", &level_of));
+    TRY(ts_allocate(step_count, sizeof *order, "the levels of a program", &order));
+    TRY(ts_allocate_zero(step_count + 2, sizeof *firsts, "the levels of a program", &firsts));
+    p.level_count = sort_by_level(plan, level_of, order, firsts);
+    p.step_count = firsts[p.level_count];
     for (int32_t s = 0; s < plan->step_count; s++) {
         label_total += ts_step_modes(&plan->steps[s]);
     }
-    ts_cuda_add_table(emission->list, (size_t)plan->step_count * sizeof *steps, &steps, &steps_address);
+    ts_cuda_add_table(emission->list, step_count * sizeof *steps, &steps, &steps_address);
     ts_cuda_add_table(emission->list, (size_t)label_total * sizeof *labels, &labels, &labels_address);
-    for (int32_t s = plan->step_count - 1; s >= 0; s--) {
-        const ts_step *step = &plan->steps[s];
-        if (step->kind == TS_STEP_ONE) {
-            continue;
+    ts_cuda_add_table(emission->list, (step_count + 1) * sizeof *levels, &levels, &levels_address);
+    if (levels != NULL) {
+        memcpy(levels, firsts, (step_count + 1) * sizeof *levels);
+    }
+    for (int32_t i = 0; i < p.step_count && steps != NULL; i++) {
+        const ts_step *step = &plan->steps[order[i]];
+        ts_cuda_route_step *target = &steps[i];
+        memset(target, 0, sizeof *target);
+        target->a = ts_cuda_value_pointer(emission, step->a);
+        target->value_a = step->a;
+        target->value_b = -1;
+        if (step->b >= 0) {
+            target->b = ts_cuda_value_pointer(emission, step->b);
+            target->value_b = step->b;
+            target->tie_a = plan->values[step->a].lowest_input < plan->values[step->b].lowest_input;
         }
-        if (steps != NULL) {
-            ts_cuda_route_step *target = &steps[count];
-            memset(target, 0, sizeof *target);
-            target->a = ts_cuda_value_pointer(emission, step->a);
-            target->value_a = step->a;
-            target->value_b = -1;
-            if (step->b >= 0) {
-                target->b = ts_cuda_value_pointer(emission, step->b);
-                target->value_b = step->b;
-                target->tie_a = plan->values[step->a].lowest_input < plan->values[step->b].lowest_input;
-            }
-            target->value_c = step->c;
-            target->first_label = first;
-            target->label_count = put_step_labels(emission, step, labels + first);
-            target->empty = is_empty(plan, step);
-            first += target->label_count;
-        }
-        count++;
+        target->value_c = step->c;
+        target->first_label = first;
+        target->label_count = put_step_labels(emission, step, labels + first);
+        target->empty = ts_cuda_is_empty(plan, step);
+        first += target->label_count;
     }
     p.seed = given_cotangent(emission, storage, &extra);
     p.steps = steps_address;
+    p.levels = levels_address;
     p.labels = labels_address;
     p.assignment = emission->memory + program->decode_offset;
     p.cotangents = emission->memory + program->cotangents_offset;
     p.operands = emission->memory + program->operands_offset;
     p.carries = emission->memory + program->carries_offset;
     p.tile_count = 1;
-    p.step_count = count;
     p.root = (int32_t)program->input_count;
-    return ts_cuda_add_launch(emission->list, &program->pair, TS_CUDA_KERNEL_ROUTE, 1, TS_CUDA_THREADS, 0, &p, sizeof p);
+    TRY(ts_cuda_add_launch(emission->list, &program->pair, TS_CUDA_KERNEL_ROUTE, 1, TS_CUDA_THREADS, 0, &p, sizeof p));
+done:
+    ts_free(level_of);
+    ts_free(order);
+    ts_free(firsts);
+    return status;
 }
 
 static tensum_status emit_one_hot(const ts_cuda_emission *emission)
@@ -498,7 +494,7 @@ tensum_status ts_cuda_emit_backward(const ts_cuda_emission *emission)
             TRY(emit_gradient_fills(emission));
         }
         emission->list->phase = TS_CUDA_PHASE_BACKWARD;
-        TRY(emit_decode(emission, 1));
+        TRY(ts_cuda_emit_path(emission, 1));
         TRY(emit_route(emission));
         TRY(emit_one_hot(emission));
     } else if ((program->modes & TENSUM_GRADIENT) != 0) {
@@ -523,7 +519,7 @@ tensum_status ts_cuda_emit_backward(const ts_cuda_emission *emission)
     if ((program->modes & TENSUM_DECODE) != 0 && emission->signature->positions > 0) {
         emission->list->phase = TS_CUDA_PHASE_DECODE;
         TRY(emit_gather(emission, emission->signature->positions));
-        TRY(emit_decode(emission, emission->signature->positions));
+        TRY(ts_cuda_emit_path(emission, emission->signature->positions));
     }
 done:
     return status;

@@ -2,6 +2,7 @@
 #include "backend/cuda/chain.h"
 
 #include "backend/cuda/fuse.h"
+#include "backend/cuda/path.h"
 
 /* Do steps list[0 .. count) fit a tile, and their tables shared memory, whatever the strides? */
 static bool fits(const ts_cuda_program *program, const int32_t *list, int32_t count)
@@ -75,6 +76,13 @@ static int32_t next_of(const ts_cuda_program *program, const uint8_t *suitable, 
     return c->consumer;
 }
 
+/* Can what lies between the steps of a chain be found again, where it is needed? */
+static bool may_forget(const ts_cuda_program *program, const int32_t *list, int32_t count)
+{
+    return program->pair.has[TS_CUDA_KERNEL_CHAIN_BACK] ? ts_cuda_chain_back_fits(program, list, count)
+                                                        : ts_cuda_path_fits(program->plan, list, count);
+}
+
 /* Cut a path of steps where that moves the fewest elements. best[i]: the least for the first i steps; from[i]: where the
  * last group of them begins. */
 static tensum_status cut_path(ts_cuda_program *program, const int32_t *path, int32_t count)
@@ -93,7 +101,7 @@ static tensum_status cut_path(ts_cuda_program *program, const int32_t *path, int
         best[j] = -1.0;
         for (int32_t i = j - 1; i >= 0 && j - i <= TS_CUDA_CHAIN_STEPS; i--) {
             double cost = best[i] + launch + (double)plan->values[ts_chain_big_of(plan, &plan->steps[path[i]])].elements;
-            if (j - i > 1 && (!fits(program, path + i, j - i) || (program->lean && !ts_cuda_chain_back_fits(program, path + i, j - i)))) {
+            if (j - i > 1 && (!fits(program, path + i, j - i) || (program->lean && !may_forget(program, path + i, j - i)))) {
                 break;
             }
             for (int32_t k = i; k < j; k++) {
@@ -108,7 +116,7 @@ static tensum_status cut_path(ts_cuda_program *program, const int32_t *path, int
     for (int32_t j = count; j > 0; j = from[j]) {
         ts_cuda_chain_group *group = &program->chains[program->chain_count];
         group->count = j - from[j];
-        group->back = program->lean && ts_cuda_chain_back_fits(program, path + from[j], group->count);
+        group->back = program->lean && program->pair.has[TS_CUDA_KERNEL_CHAIN_BACK] && ts_cuda_chain_back_fits(program, path + from[j], group->count);
         for (int32_t k = 0; k < group->count; k++) {
             group->steps[k] = path[from[j] + k];
             program->chain_of[group->steps[k]] = program->chain_count;

@@ -39,6 +39,8 @@ ts_cuda_pointer ts_cuda_cotangent_of(const ts_cuda_emission *emission, int32_t v
                                      ts_extra_strides *extra);
 ts_cuda_pointer ts_cuda_gradient_of(const ts_cuda_emission *emission, int32_t value, int64_t *storage,
                                     ts_extra_strides *extra);
+/* Is there nothing to read? An empty sum, or one below an empty sum. */
+bool ts_cuda_is_empty(const tensum_plan *plan, const ts_step *step);
 /* Slices add up in the gradients of inputs, which have been set to 0. */
 ts_cuda_switch ts_cuda_adds_up(const ts_cuda_emission *emission, int32_t value);
 tensum_status ts_cuda_emit_backward(const ts_cuda_emission *emission);

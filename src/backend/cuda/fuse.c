@@ -152,6 +152,19 @@ void ts_cuda_fuse_free(ts_cuda_program *program)
     program->chain_count = program->tree_count = 0;
 }
 
+/* Can what is inside a chain be found again? By adjoints of sum_product, and by decoding; but a gradient along one path takes
+ * operands' values from memory, unless multiplication is addition, where it needs none. */
+static bool can_be_lean(const ts_cuda_program *program)
+{
+    const tensum_semiring semiring = program->plan->algebra.semiring;
+    if ((program->modes & TENSUM_GRADIENT) != 0 && program->pair.has[TS_CUDA_KERNEL_CHAIN_BACK]) {
+        return true;
+    }
+    return (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0 && program->pair.has[TS_CUDA_KERNEL_DECODE] &&
+           ((program->modes & TENSUM_GRADIENT) == 0 ||
+            (program->traces && (semiring == TENSUM_MAX_PLUS || semiring == TENSUM_MIN_PLUS)));
+}
+
 tensum_status ts_cuda_fuse(ts_cuda_program *program)
 {
     tensum_status status = TENSUM_OK;
@@ -160,8 +173,7 @@ tensum_status ts_cuda_fuse(ts_cuda_program *program)
                            atomic_load(&program->device->cutensor.choice) == TENSUM_CUTENSOR_ALWAYS)) {
         return TENSUM_OK; /* no forward pass; or all steps are asked to be the vendor's */
     }
-    /* Adjoints of sum_product find again what is inside a chain. */
-    program->lean = (program->modes & TENSUM_GRADIENT) != 0 && program->pair.has[TS_CUDA_KERNEL_CHAIN_BACK];
+    program->lean = can_be_lean(program);
     TRY(ts_cuda_trees_find(program));
     TRY(ts_cuda_chains_find(program));
     if (program->chain_count == 0 && program->tree_count == 0) {
@@ -174,8 +186,10 @@ tensum_status ts_cuda_fuse(ts_cuda_program *program)
         }
     } else if (program->lean) {
         TRY(keep_values(program));
-        TRY(place_cotangents(program));
-        if (program->plan->memory_limit != 0 && program->value_bytes > program->plan->gradient_bytes) {
+        if ((program->modes & TENSUM_GRADIENT) != 0 && !program->traces) {
+            TRY(place_cotangents(program));
+        }
+        if (program->plan->memory_limit != 0 && program->value_bytes > ts_plan_arena_bytes(program->plan, program->modes)) {
             ts_cuda_fuse_free(program);
         }
     }

@@ -17,7 +17,7 @@ tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dt
     for (int kernel = first; kernel < past; kernel++) {
         bool tiles = kernel < TS_CUDA_KERNEL_COMBINE || kernel == TS_CUDA_KERNEL_STREAM || kernel == TS_CUDA_KERNEL_MOVE ||
                      kernel == TS_CUDA_KERNEL_CHAIN || kernel == TS_CUDA_KERNEL_CHAIN_BACK || kernel == TS_CUDA_KERNEL_TREE ||
-                     kernel == TS_CUDA_KERNEL_FOLD;
+                     kernel == TS_CUDA_KERNEL_FOLD || kernel == TS_CUDA_KERNEL_DECODE;
         uint32_t shared = tiles ? device->shared_limit : 0;
         TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
         kernels->has[kernel] = kernels->functions[kernel] != NULL;

@@ -20,7 +20,7 @@
  *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           one block per result
  *     ts_<semiring>_<dtype>_adjoint                 ts_cuda_adjoint          selective semirings and log_sum_exp
  *     ts_<semiring>_<dtype>_reduce_adjoint          ts_cuda_reduce_adjoint   every pair with gradients
- *     ts_<semiring>_<dtype>_decode                  ts_cuda_decode           selective semirings
+ *     ts_<semiring>_<dtype>_decode                  ts_cuda_path             selective semirings
  *     ts_<semiring>_<dtype>_check                   ts_cuda_check            pairs with a domain
  *     ts_common_copy_<bytes>                        ts_cuda_reduce           pure data movement, 1 2 4 8 16 bytes
  *     ts_common_copy_<bytes>_tile                   ts_cuda_reduce           the same through shared memory
@@ -420,22 +420,31 @@ typedef struct ts_cuda_decode_label {
 } ts_cuda_decode_label;
 #define TS_CUDA_INLINE_LABELS 64
 
-/* Re-scan one row of a step: given the assignment of the kept labels, write that of the sum labels: the row-major first
- * of the best terms (or the first NaN, or index 0 where all terms are 0 of the semiring). One block of TS_CUDA_THREADS
- * per position; labels: kept, then sum (canonical). b.slot == b.offset == 0 for a reduce step.
- * A position whose column 0 of `state` is not 0 is left alone. */
-typedef struct ts_cuda_decode {
+/* From assignments of the output's labels to those of all: given that of the kept labels of a step, its row is scanned
+ * again for that of its sum's labels: the row-major first of the best terms (or the first NaN, or index 0 where all terms are
+ * 0 of the semiring). One block of TS_CUDA_THREADS per position goes through levels of items, of which none needs another's
+ * labels. ROW is a warp's; LONG_ROW and RESULTS are the block's. RESULTS are those of a chain's step that nobody has kept,
+ * as far as the path may go through them: in shared memory, for an item of a later level, which has them `before` it. */
+#define TS_CUDA_PATH_TERMS 256 /* most of a step whose results are worked out again */
+typedef enum ts_cuda_path_kind { TS_CUDA_PATH_ROW, TS_CUDA_PATH_LONG_ROW, TS_CUDA_PATH_RESULTS } ts_cuda_path_kind;
+typedef struct ts_cuda_path_item {
     ts_cuda_pointer a, b;
-    uint64_t assignments; /* int64_t [positions][assignment_count] */
-    int64_t assignment_count, positions;
     int64_t sum;
-    int64_t tile_count; /* = positions */
-    uint64_t more;      /* 0, or the device address of the whole table where it has more than TS_CUDA_INLINE_LABELS */
-    int32_t kept_count, sum_count;
+    int32_t kind, two;      /* there is a b */
+    int32_t first_label;    /* labels: kept, those that results are for, sum (canonical) */
+    int32_t kept_count, free_count, sum_count;
+    int32_t before;         /* element of the shared values, in place of a; -1: a */
+    int32_t results, place; /* RESULTS: how many, and where they go */
     int32_t wide;
-    int32_t pad;
-    ts_cuda_decode_label table[TS_CUDA_INLINE_LABELS];
-} ts_cuda_decode;
+} ts_cuda_path_item;
+typedef struct ts_cuda_path {
+    uint64_t levels; /* int32 [level_count + 1] first items, in device memory */
+    uint64_t items, labels; /* ts_cuda_path_item [], ts_cuda_decode_label [] */
+    uint64_t assignments; /* int64_t [positions][assignment_count] */
+    int64_t assignment_count;
+    int64_t tile_count; /* positions */
+    int32_t level_count, pad;
+} ts_cuda_path;
 
 /* Values of a tensor at assignments: result[position] = a[assignment], elements of 1..16 bytes, 16 bytes apart. One
  * thread per position. */
@@ -451,7 +460,7 @@ typedef struct ts_cuda_gather {
 } ts_cuda_gather;
 
 /* Gradient of a scalar by a selective semiring: one assignment has all of it. `route` hands the cotangent down along it,
- * from the root to the inputs; one block. Steps come root first. */
+ * from the root to the inputs; one block. Steps come by levels, of which none needs another's cotangent, root first. */
 typedef struct ts_cuda_route_step {
     ts_cuda_pointer a, b;
     int32_t value_a, value_b, value_c; /* entries of the cotangents; value_b is -1 for a reduce step */
@@ -463,13 +472,14 @@ typedef struct ts_cuda_route_step {
 typedef struct ts_cuda_route {
     ts_cuda_pointer seed; /* one element of the gradient dtype */
     uint64_t steps;       /* ts_cuda_route_step [step_count] in device memory */
+    uint64_t levels;      /* int32 [level_count + 1] first steps */
     uint64_t labels;      /* ts_cuda_decode_label [] */
     uint64_t assignment;  /* int64_t [] */
     uint64_t cotangents;  /* of the gradient dtype, one per value of the plan */
     uint64_t operands;    /* scratch: 16 bytes per step */
     uint64_t carries;     /* scratch: a byte per value: does it carry a cotangent? */
     int64_t tile_count;   /* 1 */
-    int32_t step_count, root;
+    int32_t step_count, level_count, root, pad;
 } ts_cuda_route;
 
 /* Slices told apart, for gradients and decoding of selective semirings and log_sum_exp. `absorb` takes the result of one
@@ -539,7 +549,7 @@ typedef struct ts_cuda_refresh {
 #define TS_CUDA_COPY_TILE 32
 
 /* ---- how the adjoint of a contract is worked: rows of one batch, positions summed, terms of the step's sum ---- */
-/* Dynamic shared bytes of reduce, reduce_row, decode, and of adjoint. */
+/* Dynamic shared bytes of reduce and reduce_row, and the least of decode; of adjoint. */
 #define TS_CUDA_REDUCE_SHARED 6144
 #define TS_CUDA_ADJOINT_SHARED 32768
 

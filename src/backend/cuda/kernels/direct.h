@@ -314,52 +314,6 @@ template <typename P, bool Winners> TS_DEVICE void ts_combine(const ts_cuda_comb
     }
 }
 
-/* ---- decode: the winner of one row, whose place the assignment tells ---- */
-template <typename P> TS_DEVICE void ts_decode(const ts_cuda_decode &p)
-{
-    typedef typename P::storage storage;
-    const ts_cuda_decode_label *labels =
-        p.more != 0 ? reinterpret_cast<const ts_cuda_decode_label *>((uintptr_t)p.more) : p.table;
-    const ts_cuda_decode_label *sum_labels = labels + p.kept_count;
-    const ts_context context = ts_make_context(0);
-    const bool two = p.b.slot != 0 || p.b.offset != 0;
-    const storage *a = reinterpret_cast<const storage *>(ts_address(p.a));
-    const storage *b = two ? reinterpret_cast<const storage *>(ts_address(p.b)) : nullptr;
-    for (int64_t position = ts_block(); position < p.tile_count; position += ts_blocks()) {
-        int64_t *assignment = reinterpret_cast<int64_t *>((uintptr_t)p.assignments) + position * p.assignment_count;
-        int64_t base_a = 0, base_b = 0;
-        for (int32_t i = 0; i < p.kept_count; i++) {
-            base_a += assignment[labels[i].label] * labels[i].a;
-            base_b += assignment[labels[i].label] * labels[i].b;
-        }
-        ts_leader<P> leader;
-        ts_leader<P>::start(leader);
-        for (int64_t term = ts_thread(); term < p.sum; term += ts_threads()) {
-            int64_t at_a = base_a, at_b = base_b, rest = term;
-            for (int32_t i = p.sum_count - 1; i >= 0; i--) {
-                int64_t next = p.wide ? rest / sum_labels[i].extent
-                                      : (int64_t)(((uint64_t)(uint32_t)rest * sum_labels[i].magic) >> sum_labels[i].shift);
-                int64_t place = rest - next * sum_labels[i].extent;
-                at_a += place * sum_labels[i].a;
-                at_b += place * sum_labels[i].b;
-                rest = next;
-            }
-            typename P::value x = P::load(a[at_a]);
-            ts_leader<P>::term(leader, two ? P::product(x, P::load(b[at_b]), 0) : x, term);
-        }
-        typename P::value best = leader.best;
-        int64_t index = leader.index;
-        ts_merge_block<P, true>(best, index, context);
-        index = ts_settled_winner<P>(P::finish(best), index);
-        if (ts_thread() == 0 && index >= 0) {
-            for (int32_t i = p.sum_count - 1; i >= 0; i--) {
-                assignment[sum_labels[i].label] = index % sum_labels[i].extent;
-                index /= sum_labels[i].extent;
-            }
-        }
-    }
-}
-
 /* ---- domain ---- */
 template <typename P> TS_DEVICE bool ts_in_domain(typename P::value x, int64_t modulus)
 {

@@ -3,6 +3,7 @@
 #include "chain_back.h"
 #include "direct.h"
 #include "fold.h"
+#include "path.h"
 #include "stream.h"
 #include "tile.h"
 #include "trace.h"
@@ -50,7 +51,7 @@
     TS_TILED(d, contract_small_w, SMALL, 1, 1, 32, 64, 16, 4, 4, 128, 4, TS_BLOCKS_SMALL(d))                                                   \
     TS_KERNEL(TS_NAME(d, contract_skinny_w), ts_cuda_contract, 128) { ts_contract_skinny<pair_##d, true>(p); }             \
     TS_KERNEL(TS_NAME(d, contract_row_w), ts_cuda_contract, 256) { ts_contract_row<pair_##d, true>(p); }                   \
-    TS_KERNEL(TS_NAME(d, decode), ts_cuda_decode, TS_CUDA_THREADS) { ts_decode<pair_##d>(p); }                            \
+    TS_KERNEL(TS_NAME(d, decode), ts_cuda_path, TS_CUDA_THREADS) { ts_path<pair_##d>::run(p); }                         \
     TS_KERNEL(TS_NAME(d, route), ts_cuda_route, TS_CUDA_THREADS) { ts_route<pair_##d>(p); }
 
 #define TS_SLICES(d)                                                                                                       \

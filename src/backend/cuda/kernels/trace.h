@@ -5,36 +5,41 @@
 #include "adjoint.h"
 
 /* Operands are read by all threads at once, as they only depend on the assignment; the cotangents then go down the tree
- * one by one. */
+ * level by level. */
 template <typename P> TS_DEVICE void ts_route(const ts_cuda_route &p)
 {
     typedef typename P::gradient G;
     typedef typename P::storage storage;
     const ts_cuda_route_step *steps = reinterpret_cast<const ts_cuda_route_step *>((uintptr_t)p.steps);
+    const int32_t *levels = reinterpret_cast<const int32_t *>((uintptr_t)p.levels);
     const ts_cuda_decode_label *labels = reinterpret_cast<const ts_cuda_decode_label *>((uintptr_t)p.labels);
     const int64_t *assignment = reinterpret_cast<const int64_t *>((uintptr_t)p.assignment);
     G *cotangents = reinterpret_cast<G *>((uintptr_t)p.cotangents);
     char *operands = reinterpret_cast<char *>((uintptr_t)p.operands);
     uint8_t *carries = reinterpret_cast<uint8_t *>((uintptr_t)p.carries);
-    for (int32_t s = ts_thread(); s < p.step_count; s += ts_threads()) {
-        const ts_cuda_route_step &step = steps[s];
-        storage *pair = reinterpret_cast<storage *>(operands + (int64_t)s * 16);
-        int64_t at_a = 0, at_b = 0;
-        for (int32_t i = 0; i < step.label_count; i++) {
-            const ts_cuda_decode_label &label = labels[step.first_label + i];
-            at_a += assignment[label.label] * label.a;
-            at_b += assignment[label.label] * label.b;
-        }
-        if (step.empty == 0 && step.value_b >= 0) {
-            pair[0] = reinterpret_cast<const storage *>(ts_address(step.a))[at_a];
-            pair[1] = reinterpret_cast<const storage *>(ts_address(step.b))[at_b];
+    if constexpr (P::mul_op != ts_op_plus) { /* where it is addition, values mean nothing */
+        for (int32_t s = ts_thread(); s < p.step_count; s += ts_threads()) {
+            const ts_cuda_route_step &step = steps[s];
+            storage *pair = reinterpret_cast<storage *>(operands + (int64_t)s * 16);
+            int64_t at_a = 0, at_b = 0;
+            for (int32_t i = 0; i < step.label_count; i++) {
+                const ts_cuda_decode_label &label = labels[step.first_label + i];
+                at_a += assignment[label.label] * label.a;
+                at_b += assignment[label.label] * label.b;
+            }
+            if (step.empty == 0 && step.value_b >= 0) {
+                pair[0] = reinterpret_cast<const storage *>(ts_address(step.a))[at_a];
+                pair[1] = reinterpret_cast<const storage *>(ts_address(step.b))[at_b];
+            }
         }
     }
-    ts_sync();
     if (ts_thread() == 0) {
         cotangents[p.root] = *reinterpret_cast<const G *>(ts_address(p.seed));
         carries[p.root] = 1;
-        for (int32_t s = 0; s < p.step_count; s++) {
+    }
+    for (int32_t level = 0; level < p.level_count; level++) {
+        ts_sync();
+        for (int32_t s = levels[level] + ts_thread(); s < levels[level + 1]; s += ts_threads()) {
             const ts_cuda_route_step &step = steps[s];
             const bool goes_on = step.empty == 0 && carries[step.value_c] != 0; /* else not even 0 times infinity */
             G g = cotangents[step.value_c];
@@ -46,8 +51,12 @@ template <typename P> TS_DEVICE void ts_route(const ts_cuda_route &p)
             carries[step.value_b] = goes_on;
             G share_a = G(0), share_b = G(0);
             if (goes_on) {
-                const storage *pair = reinterpret_cast<const storage *>(operands + (int64_t)s * 16);
-                typename P::value a = P::load(pair[0]), b = P::load(pair[1]);
+                typename P::value a = P::zero(), b = P::zero();
+                if constexpr (P::mul_op != ts_op_plus) {
+                    const storage *pair = reinterpret_cast<const storage *>(operands + (int64_t)s * 16);
+                    a = P::load(pair[0]);
+                    b = P::load(pair[1]);
+                }
                 share_a = G(0) + ts_share_of<P>(g, a, b, P::zero(), step.tie_a);
                 share_b = G(0) + ts_share_of<P>(g, b, a, P::zero(), step.tie_a == 0);
                 if (P::mul_op == ts_op_min || P::mul_op == ts_op_max) { /* one of them attains the value */
