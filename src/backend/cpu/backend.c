@@ -136,6 +136,55 @@ ts_cpu_stream_lines *ts_cpu_stream_find(void) { return chosen_isa()->stream; }
 
 const char *ts_cpu_isa_name(void) { return chosen_isa()->name; }
 
+/* ---- caches ---- */
+
+#define LEAST_CACHE ((int64_t)4 << 10)
+#define MOST_CACHE ((int64_t)256 << 20)
+
+/* Kibibytes from `text` on, behind which a comma or the end has to follow. */
+static const char *read_kibibytes(const char *text, int64_t *bytes)
+{
+    char *end;
+    const long long value = strtoll(text, &end, 10);
+    *bytes = value > 0 && value <= MOST_CACHE >> 10 ? (int64_t)value << 10 : 0;
+    return end != text && *end == ',' ? end + 1 : end;
+}
+
+static int64_t usable_size(int64_t wanted, int64_t reported, int64_t usual)
+{
+    const int64_t size = wanted > 0 ? wanted : reported > 0 ? reported : usual;
+    return ts_max64(LEAST_CACHE, ts_min64(size, MOST_CACHE));
+}
+
+/* Environment TENSUM_CPU_CACHES: kibibytes of the first and the second level, such as 48,1024. */
+static ts_cpu_caches find_caches(void)
+{
+    const char *text = getenv("TENSUM_CPU_CACHES");
+    int64_t wanted[2] = {0}, reported[2] = {0};
+    if (text != NULL) {
+        read_kibibytes(read_kibibytes(text, &wanted[0]), &wanted[1]);
+    }
+#if defined(_SC_LEVEL1_DCACHE_SIZE) && defined(_SC_LEVEL2_CACHE_SIZE)
+    reported[0] = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    reported[1] = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return (ts_cpu_caches){usable_size(wanted[0], reported[0], 32 << 10), usable_size(wanted[1], reported[1], 512 << 10)};
+}
+
+ts_cpu_caches ts_cpu_cache_sizes(void)
+{
+    static _Atomic(int64_t) first, second; /* answers that never change; the second is written last */
+    ts_cpu_caches caches = {.second = atomic_load_explicit(&second, memory_order_acquire)};
+    if (caches.second == 0) {
+        caches = find_caches();
+        atomic_store_explicit(&first, caches.first, memory_order_relaxed);
+        atomic_store_explicit(&second, caches.second, memory_order_release);
+        return caches;
+    }
+    caches.first = atomic_load_explicit(&first, memory_order_relaxed);
+    return caches;
+}
+
 /* ---- slots ---- */
 
 static int32_t device_count(void) { return 1; }
@@ -164,9 +213,11 @@ static tensum_status device_query(int32_t index, tensum_device_info *info)
     const ts_cpu_kernel *f32 = (*isa->kernels)[TENSUM_MAX_PLUS][TENSUM_F32];
     const ts_cpu_kernel *f64 = (*isa->kernels)[TENSUM_MAX_PLUS][TENSUM_F64];
     const ts_cpu_kernel *i16 = (*isa->kernels)[TENSUM_MAX_PLUS][TENSUM_I16];
-    used += (size_t)snprintf(info->detail, sizeof info->detail, "tiles f32 %dx%d, f64 %dx%d, i16 %dx%d; can run:",
-                             (int)f32->rows, (int)f32->columns, (int)f64->rows, (int)f64->columns, (int)i16->rows,
-                             (int)i16->columns);
+    const ts_cpu_caches caches = ts_cpu_cache_sizes();
+    used += (size_t)snprintf(info->detail, sizeof info->detail,
+                             "tiles f32 %dx%d, f64 %dx%d, i16 %dx%d; caches %d KiB, %d KiB; can run:", (int)f32->rows,
+                             (int)f32->columns, (int)f64->rows, (int)f64->columns, (int)i16->rows, (int)i16->columns,
+                             (int)(caches.first >> 10), (int)(caches.second >> 10));
     for (int i = 0; i < ISA_COUNT && used < sizeof info->detail; i++) {
         if (isas[i].usable()) {
             used += (size_t)snprintf(info->detail + used, sizeof info->detail - used, " %s", isas[i].name);

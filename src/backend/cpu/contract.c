@@ -3,13 +3,13 @@
 
 #include <math.h>
 
-#define PANEL_BLOCK_BYTES ((int64_t)512 << 10)  /* one side's packed block of a task: it stays in the second-level cache */
-#define SHARED_BYTES ((int64_t)64 << 20)        /* packed columns shared by all workers */
-#define DEPTH_BYTES ((int64_t)1 << 10)          /* packed depth of one row: two panels stay in the first-level cache */
-#define WINNER_DEPTH_BYTES ((int64_t)512)       /* less, because panels are read several times */
-#define GROUP_BYTES ((int64_t)8 << 10)          /* packed depth of one row in a group of chunks */
-#define TILES_BYTES ((int64_t)1 << 20)          /* accumulators that wait for the next group */
-#define ROW_PANELS 4                            /* of a task, at most */
+#define SHARED_BYTES ((int64_t)64 << 20)     /* packed columns shared by all workers */
+#define LEAST_DEPTH_BYTES ((int64_t)1 << 10) /* packed depth of one row in a chunk */
+#define MOST_DEPTH_BYTES ((int64_t)4 << 10)
+#define GROUP_BYTES ((int64_t)8 << 10)       /* packed depth of one row in a group of chunks: at most 255 blocks of winners */
+#define TILES_BYTES ((int64_t)1 << 20)       /* accumulators that wait for the next group */
+#define ROW_PANELS 6                         /* of a task, at most */
+#define WINNER_ROW_PANELS 8                  /* more, because columns are turned into lines for each task */
 
 typedef struct contract_side {
     const uint8_t *data;
@@ -94,19 +94,25 @@ static void lay_out(contract_job *job, int64_t threads)
     const int64_t row_panels = divide_up(job->rows.size, kernel->rows);
     const int64_t column_panels = divide_up(job->columns.size, kernel->columns);
 
-    const int64_t depth_bytes = winners ? WINNER_DEPTH_BYTES : DEPTH_BYTES;
-    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64, depth_bytes / packed * words);
+    /* A chunk's two panels stay in the first-level cache, a task's rows in half of the second-level one. */
+    const ts_cpu_caches caches = ts_cpu_cache_sizes();
+    int64_t depth_limit = caches.first / 16 * 15 / ((kernel->rows + kernel->columns) * packed) / 64 * 64;
+    depth_limit = ts_max64(LEAST_DEPTH_BYTES / packed, ts_min64(depth_limit, MOST_DEPTH_BYTES / packed));
+    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64, depth_limit * words);
     job->chunks = divide_up(spec->sum, job->depth_block);
     const int64_t depth_packed = divide_up(job->depth_block, words);
-    job->group = ts_min64(job->chunks, GROUP_BYTES / depth_bytes);
+    job->group = ts_min64(job->chunks, GROUP_BYTES / (depth_limit * packed));
     job->groups = divide_up(job->chunks, job->group);
     /* Not a power of two, which would put all lines into the same few sets of the cache. */
     const int64_t group_packed = job->group * depth_packed;
     job->line = (size_t)(divide_up(group_packed * packed, 64) * 64 + 64) / (size_t)packed;
 
     /* Panels per task: few enough to stay in cache and to balance the workers. */
-    int64_t panels = PANEL_BLOCK_BYTES / (group_packed * packed * kernel->rows);
-    panels = ts_max64(1, ts_min64(panels, ROW_PANELS));
+    const bool lines = winners && kernel->pack_lines != NULL;
+    const int64_t row_bytes = group_packed * packed, panel_bytes = row_bytes * kernel->columns;
+    int64_t panels = lines ? (caches.second / 8 * 7 - 2 * panel_bytes) / (2 * row_bytes * kernel->rows)
+                           : caches.second / 2 / (row_bytes * kernel->rows);
+    panels = ts_max64(1, ts_min64(panels, lines ? WINNER_ROW_PANELS : ROW_PANELS));
     int64_t best = panels, best_load = INT64_MAX;
     for (int64_t p = panels; p >= ts_max64(1, panels / 2); p--) {
         int64_t load = divide_up(divide_up(row_panels, p), threads) * p;
@@ -119,7 +125,7 @@ static void lay_out(contract_job *job, int64_t threads)
     job->row_block = panels * kernel->rows;
     job->row_blocks = divide_up(row_panels, panels);
 
-    int64_t column_block = PANEL_BLOCK_BYTES / (group_packed * packed * kernel->columns);
+    int64_t column_block = caches.second / 2 / panel_bytes;
     column_block = ts_max64(1, ts_min64(column_block, 16));
     const double pairs = (double)spec->left * (double)spec->right * (double)spec->sum;
     job->range = SHARED_BYTES / (depth_packed * packed * kernel->columns * job->chunks);
@@ -161,18 +167,18 @@ static void lay_out(contract_job *job, int64_t threads)
     job->packed_a = take(&worker, job->row_block * group_packed, (size_t)packed);
     job->seen_a = take(&worker, panels * job->group, 1);
     job->shifts_a = take(&worker, kernel->shifted ? job->row_block : 0, 8);
-    job->lines_a = take(&worker, winners ? job->row_block * (int64_t)job->line : 0, (size_t)packed);
+    job->lines_a = take(&worker, lines ? job->row_block * (int64_t)job->line : 0, (size_t)packed);
+    job->lines_b = take(&worker, lines ? kernel->columns * (int64_t)job->line : 0, (size_t)packed);
     job->tiles = take(&worker, tiles, job->tile_bytes);
     job->winner_tiles = take(&worker, winners ? tiles * tile : 0, 8);
-    job->blocks = take(&worker, winners ? tiles * tile : 0, (size_t)packed);
+    job->blocks = take(&worker, winners ? tiles * tile : 0, (size_t)kernel->block_bytes);
     job->inexact = take(&worker, kernel->shifted ? panels * tile : 0, 1);
     size_t *columns = job->shared ? &shared : &worker;
     const int64_t column_count = job->shared ? job->range : job->column_block;
-    const int64_t chunks = job->shared ? job->chunks : job->group, groups = job->shared ? job->groups : 1;
+    const int64_t chunks = job->shared ? job->chunks : job->group;
     job->packed_b = take(columns, column_count * depth_packed * chunks, (size_t)packed);
     job->seen_b = take(columns, column_count / kernel->columns * chunks, 1);
     job->shifts_b = take(columns, kernel->shifted ? column_count : 0, 8);
-    job->lines_b = take(columns, winners ? column_count * (int64_t)job->line * groups : 0, (size_t)packed);
     job->worker_bytes = worker;
     job->shared_bytes = shared;
 }
@@ -293,28 +299,23 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
         column_shifts = local;
     }
     ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depths);
-    const size_t line_bytes = job->line * (size_t)kernel->packed_bytes;
     const size_t depth_packed = (size_t)divide_up(job->depth_block, kernel->words);
     pack_block(job, &job->columns, data, kernel->columns, 0, count, rows, depths, depth, column_shifts,
                job->shared_scratch + job->packed_b +
                    (size_t)(chunk * job->range) * depth_packed * (size_t)kernel->packed_bytes +
                    (size_t)first * (size_t)divide_up(depth, kernel->words) * (size_t)kernel->packed_bytes,
-               job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS,
-               spec->winner_bytes != 0
-                   ? job->shared_scratch + job->lines_b +
-                         (size_t)(chunk / job->group * job->range + first) * line_bytes +
-                         (size_t)(chunk % job->group) * depth_packed * (size_t)kernel->packed_bytes
-                   : NULL);
+               job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS, NULL);
 }
 
 static void put_winners(const contract_job *job, const int64_t *tile, int64_t rows, int64_t columns, int64_t offset,
                         const int64_t *rows_w, const int64_t *columns_w)
 {
+    const bool unit = ts_cpu_unit(columns_w, columns);
     for (int64_t i = 0; i < rows; i++, tile += job->kernel->columns) {
         const int64_t at = offset + rows_w[i];
         if (job->spec->winner_bytes == 4) {
             int32_t *to = job->winners;
-            if (ts_cpu_unit(columns_w, columns)) {
+            if (unit) {
                 to += at + columns_w[0];
                 for (int64_t j = 0; j < columns; j++) {
                     to[j] = (int32_t)tile[j];
@@ -384,7 +385,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
     const ts_contract_spec *spec = job->spec;
     const ts_cpu_kernel *kernel = job->kernel;
     const int64_t element = (int64_t)job->element;
-    const bool winners = spec->winner_bytes != 0;
+    const bool winners = spec->winner_bytes != 0, lines = winners && kernel->pack_lines != NULL;
     uint8_t *scratch = job->worker_scratch + (size_t)worker * job->worker_bytes;
     uint8_t *columns_scratch = job->shared ? job->shared_scratch : scratch;
     int64_t *rows_a = (int64_t *)(void *)(scratch + job->rows_a), *rows_c = (int64_t *)(void *)(scratch + job->rows_c);
@@ -433,7 +434,6 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
     }
     const int64_t row_panels = divide_up(row_count, kernel->rows), column_panels = divide_up(column_count, kernel->columns);
     const int64_t tile = kernel->rows * kernel->columns;
-    const int64_t line_bytes = (int64_t)job->line * kernel->packed_bytes;
     const int64_t full_depth = divide_up(job->depth_block, kernel->words); /* of a chunk, packed elements */
     const int64_t chunk_a = full_depth * kernel->packed_bytes * job->row_block;
     const int64_t chunk_b = full_depth * kernel->packed_bytes * (job->shared ? job->range : job->column_block);
@@ -445,32 +445,31 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
         const bool last = group + 1 == job->groups;
         uint8_t *packed_a = scratch + job->packed_a, *packed_b = columns_scratch + job->packed_b;
         uint8_t *seen_a = scratch + job->seen_a, *seen_b = columns_scratch + job->seen_b;
-        uint8_t *lines_a = scratch + job->lines_a, *lines_b = columns_scratch + job->lines_b;
+        uint8_t *lines_a = scratch + job->lines_a, *lines_b = scratch + job->lines_b;
         if (job->shared) {
             packed_b += chunk_first * chunk_b;
             seen_b += chunk_first * seen_stride_b + column_first / kernel->columns;
-            lines_b += (group * job->range + column_first) * line_bytes;
         }
         for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
             const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
             const int64_t n = chunk - chunk_first;
             ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, start, depth, depth_a);
             pack_block(job, &job->rows, a, kernel->rows, 0, row_count, rows_a, depth_a, depth, row_shifts,
-                       packed_a + n * chunk_a, seen_a + n * row_panels, winners ? lines_a + n * lines_per_chunk : NULL);
+                       packed_a + n * chunk_a, seen_a + n * row_panels, lines ? lines_a + n * lines_per_chunk : NULL);
             if (!job->shared) {
                 ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depth_b);
                 pack_block(job, &job->columns, b, kernel->columns, 0, column_count, columns_b, depth_b, depth, column_shifts,
-                           packed_b + n * chunk_b, seen_b + n * seen_stride_b, winners ? lines_b + n * lines_per_chunk : NULL);
+                           packed_b + n * chunk_b, seen_b + n * seen_stride_b, NULL);
             }
         }
         for (int64_t q = 0; q < column_panels; q++) {
             const int64_t number = job->groups > 1 ? q * row_panels : 0;
             const int64_t columns = ts_min64(kernel->columns, column_count - q * kernel->columns);
             uint8_t *tiles = scratch + job->tiles + (size_t)number * job->tile_bytes;
-            uint8_t *block_tiles = winners ? scratch + job->blocks + number * tile * kernel->packed_bytes : NULL;
+            uint8_t *block_tiles = winners ? scratch + job->blocks + number * tile * kernel->block_bytes : NULL;
             int64_t *where = winners ? winner_tiles + number * tile : NULL;
             if (winners) {
-                memset(block_tiles, 0xff, (size_t)(row_panels * tile * kernel->packed_bytes));
+                memset(block_tiles, 0xff, (size_t)(row_panels * tile * kernel->block_bytes));
             }
             if (last) {
                 fetch_result(job->c + batch_c * element, job->element, rows_c, row_count, columns_c + q * kernel->columns, columns);
@@ -491,15 +490,18 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
                 const uint8_t *panel_b = packed_b + n * chunk_b + (job->shared ? column_first / kernel->columns + q : q) * stride_b;
                 for (int64_t p = 0; p < row_panels; p++) {
                     uint8_t *accumulators = tiles + (size_t)p * job->tile_bytes;
-                    uint8_t *blocks = winners ? block_tiles + p * tile * kernel->packed_bytes : NULL;
+                    uint8_t *blocks = winners ? block_tiles + p * tile * kernel->block_bytes : NULL;
                     const uint8_t *panel_a = packed_a + n * chunk_a + p * stride_a;
                     if (troubled(kernel->trouble, seen_a[n * row_panels + p], seen_b[n * seen_stride_b + q])) {
                         kernel->multiply_careful(depth, panel_a, panel_b, accumulators, blocks, first_block);
-                    } else if (winners && kernel->multiply_winners != NULL) {
+                    } else if (winners) {
                         kernel->multiply_winners(depth, panel_a, panel_b, accumulators, blocks, first_block);
                     } else {
                         kernel->multiply(depth, panel_a, panel_b, accumulators);
                     }
+                }
+                if (lines) {
+                    kernel->column_lines(depth, panel_b, (int64_t)job->line, lines_b + n * lines_per_chunk);
                 }
             }
             if (winners) {
@@ -508,7 +510,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
                 }
                 const ts_cpu_find find = {
                     .depth = until - from, .accumulators = tiles, .blocks = block_tiles,
-                    .a = lines_a, .b = lines_b + q * kernel->columns * line_bytes, .line = (int64_t)job->line,
+                    .a = lines_a, .b = lines_b, .line = (int64_t)job->line,
                     .row_count = (int32_t)row_count, .column_count = (int32_t)columns, .base = from, .winners = where,
                 };
                 kernel->find(&find);

@@ -19,6 +19,11 @@ const ts_cpu_kernel *ts_cpu_kernel_fastest(tensum_semiring semiring, tensum_dtyp
  * which each takes some microseconds. */
 double ts_cpu_kernel_rate(const ts_cpu_kernel *kernel, double seconds);
 const char *ts_cpu_isa_name(void);
+/* Bytes of one core's data caches, as the system reports them or environment TENSUM_CPU_CACHES says. */
+typedef struct ts_cpu_caches {
+    int64_t first, second;
+} ts_cpu_caches;
+ts_cpu_caches ts_cpu_cache_sizes(void);
 
 /* ---- offsets of a class of modes ---- */
 /* Which stride of a mode: its place in ts_mode. */

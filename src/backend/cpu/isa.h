@@ -7,22 +7,17 @@
 #define TS_ISA avx512
 #define TS_VECTOR_BYTES 64
 #define TS_TILE_ROWS 12 /* 12 x 2 accumulators of 32 registers */
-#define TS_WINNER_ROWS 4 /* rows at a time where winners are followed: three registers to an accumulator */
-#define TS_WINNER_ROWS_HALF 6 /* the same in half vectors, which load and store more cheaply */
 #elif defined(TS_ISA_AVX2)
 #define TS_ISA avx2
 #define TS_VECTOR_BYTES 32
 #define TS_TILE_ROWS 6 /* 6 x 2 accumulators of 16 registers */
-#define TS_WINNER_ROWS 3
 #elif defined(TS_ISA_GENERIC)
 #define TS_ISA generic
 #define TS_VECTOR_BYTES 16 /* SSE2, NEON; elsewhere the compiler splits it */
 #if defined(__aarch64__)
 #define TS_TILE_ROWS 8
-#define TS_WINNER_ROWS 4
 #else
 #define TS_TILE_ROWS 4
-#define TS_WINNER_ROWS 2
 #endif
 #else
 #error "the build chooses an instruction set"

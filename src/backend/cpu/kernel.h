@@ -3,7 +3,7 @@
  *
  * Words: a panel is TILE rows (or columns) of an operand packed so that the kernel reads it front to back: for every
  * position of the sum ("depth") its rows side by side. A tile is rows x columns accumulators, row-major. A line is one
- * row with its depths side by side, kept only where winners are wanted. */
+ * row or column with its depths side by side, kept only where winners are wanted. */
 #ifndef TS_CPU_KERNEL_H
 #define TS_CPU_KERNEL_H
 
@@ -59,7 +59,7 @@ typedef struct ts_cpu_store {
 typedef struct ts_cpu_find {
     int64_t depth;
     const void *accumulators;
-    const void *blocks;    /* [tile], integers as wide as packed elements: last block that improved the accumulator; -1: none of these */
+    const void *blocks;    /* [tile], integers of block_bytes: last block that improved the accumulator; all bits: none of these */
     const void *a, *b;     /* lines */
     int64_t line;          /* packed elements from line to line */
     int32_t row_count, column_count;
@@ -137,12 +137,15 @@ typedef struct ts_cpu_kernel {
     int32_t packed_bytes;      /* one packed element, all planes */
     int32_t accumulator_bytes; /* one accumulator, all planes */
     int32_t words;             /* depths per packed element: 64 for booleans, else 1 */
+    int32_t block_bytes;       /* number of a block */
     int32_t winner_block;      /* depths between two comparisons that follow the winner */
     ts_cpu_trouble trouble;
     bool shifted;              /* log_sum_exp */
     void (*start)(void *accumulators);
     unsigned (*pack)(const ts_cpu_panel *panel, void *packed);
+    /* Winners are looked for in lines, unless these are NULL: of an operand's rows, of a packed panel's columns. */
     void (*pack_lines)(const ts_cpu_panel *panel, int64_t line, void *lines);
+    void (*column_lines)(int64_t depth, const void *packed, int64_t line, void *lines);
     void (*multiply)(int64_t depth, const void *a, const void *b, void *accumulators);
     /* blocks: see ts_cpu_find; the first depth belongs to block number `block`. */
     void (*multiply_careful)(int64_t depth, const void *a, const void *b, void *accumulators, void *blocks, int64_t block);

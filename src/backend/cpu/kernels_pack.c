@@ -84,6 +84,96 @@ static inline __attribute__((always_inline)) void transpose64(const void *a, con
                                                  : (uint64_t)(((x) % (panel)->modulus + (panel)->modulus) % (panel)->modulus))
 #include "backend/cpu/pack.inc"
 
+/* ---- a panel of columns turned into lines: in each 16 bytes of vectors a square, by rounds of zips ---- */
+#if defined(TS_ISA_AVX512)
+typedef __m512i zipped;
+#define ZIP(bits)                                                                                          \
+    VECTOR_INLINE zipped zip_low_##bits(zipped x, zipped y) { return _mm512_unpacklo_epi##bits(x, y); }   \
+    VECTOR_INLINE zipped zip_high_##bits(zipped x, zipped y) { return _mm512_unpackhi_epi##bits(x, y); }
+VECTOR_INLINE zipped load_parts(const char *from, int64_t step) /* 16 bytes of every step */
+{
+    const __m128i *parts[4] = {(const __m128i *)(const void *)from, (const __m128i *)(const void *)(from + step),
+                               (const __m128i *)(const void *)(from + 2 * step), (const __m128i *)(const void *)(from + 3 * step)};
+    const __m512i two = _mm512_inserti32x4(_mm512_castsi128_si512(_mm_load_si128(parts[0])), _mm_load_si128(parts[1]), 1);
+    return _mm512_inserti32x4(_mm512_inserti32x4(two, _mm_load_si128(parts[2]), 2), _mm_load_si128(parts[3]), 3);
+}
+#elif defined(TS_ISA_AVX2)
+typedef __m256i zipped;
+#define ZIP(bits)                                                                                          \
+    VECTOR_INLINE zipped zip_low_##bits(zipped x, zipped y) { return _mm256_unpacklo_epi##bits(x, y); }   \
+    VECTOR_INLINE zipped zip_high_##bits(zipped x, zipped y) { return _mm256_unpackhi_epi##bits(x, y); }
+VECTOR_INLINE zipped load_parts(const char *from, int64_t step)
+{
+    const __m128i *low = (const __m128i *)(const void *)from, *high = (const __m128i *)(const void *)(from + step);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_load_si128(low)), _mm_load_si128(high), 1);
+}
+#else
+typedef int8_t zipped __attribute__((vector_size(16), may_alias));
+VECTOR_INLINE zipped load_parts(const char *from, int64_t step)
+{
+    (void)step;
+    return *(const zipped *)(const void *)from;
+}
+#define ZIP_OF(bits, low, high)                                                                  \
+    typedef int##bits##_t zipped_##bits __attribute__((vector_size(16), may_alias));             \
+    VECTOR_INLINE zipped zip_low_##bits(zipped x, zipped y)                                      \
+    {                                                                                            \
+        return (zipped)SHUFFLE((zipped_##bits)x, (zipped_##bits)y, UNPACK low);  \
+    }                                                                                            \
+    VECTOR_INLINE zipped zip_high_##bits(zipped x, zipped y)                                     \
+    {                                                                                            \
+        return (zipped)SHUFFLE((zipped_##bits)x, (zipped_##bits)y, UNPACK high); \
+    }
+#define UNPACK(...) __VA_ARGS__
+#define SHUFFLE(...) __builtin_shufflevector(__VA_ARGS__)
+ZIP_OF(16, (0, 8, 1, 9, 2, 10, 3, 11), (4, 12, 5, 13, 6, 14, 7, 15))
+ZIP_OF(32, (0, 4, 1, 5), (2, 6, 3, 7))
+ZIP_OF(64, (0, 2), (1, 3))
+#define ZIP(bits)
+#endif
+ZIP(16)
+ZIP(32)
+ZIP(64)
+
+#define COLUMN_LINES(p, bits)                                                                                         \
+    void TS_CPU_NAME3(ts_cpu_column_lines, p, TS_ISA)(int64_t depth, const void *packed, int64_t line, void *lines);  \
+    void TS_CPU_NAME3(ts_cpu_column_lines, p, TS_ISA)(int64_t depth, const void *packed, int64_t line, void *lines)   \
+    {                                                                                                                 \
+        enum { SIDE = 128 / bits, STEP = TS_VECTOR_BYTES * 8 / bits, COLUMNS = TS_TILE_VECTORS * STEP };              \
+        const ts_c_##p *panel = packed;                                                                               \
+        int64_t k = 0;                                                                                                \
+        for (; k + STEP <= depth; k += STEP, panel += STEP * COLUMNS) {                                               \
+            ts_c_##p *to = (ts_c_##p *)lines + k;                                                                     \
+            for (int column = 0; column < COLUMNS; column += SIDE) {                                                  \
+                zipped r[SIDE], t[SIDE];                                                                              \
+                _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i++)                                                \
+                {                                                                                                     \
+                    r[i] = load_parts((const char *)(panel + i * COLUMNS + column), SIDE * COLUMNS * bits / 8);       \
+                }                                                                                                     \
+                _Pragma("GCC unroll 3") for (int n = 1; n < SIDE; n *= 2)                                             \
+                {                                                                                                     \
+                    _Pragma("GCC unroll 4") for (int i = 0; i < SIDE / 2; i++)                                        \
+                    {                                                                                                 \
+                        t[2 * i] = zip_low_##bits(r[i], r[i + SIDE / 2]);                                             \
+                        t[2 * i + 1] = zip_high_##bits(r[i], r[i + SIDE / 2]);                                        \
+                    }                                                                                                 \
+                    _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i++) { r[i] = t[i]; }                           \
+                }                                                                                                     \
+                _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i++, to += line) { memcpy(to, &r[i], sizeof r[i]); } \
+            }                                                                                                         \
+        }                                                                                                             \
+        for (; k < depth; k++, panel += COLUMNS) {                                                                    \
+            for (int i = 0; i < COLUMNS; i++) {                                                                       \
+                ((ts_c_##p *)lines)[i * line + k] = panel[i];                                                         \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
+COLUMN_LINES(i16, 16)
+COLUMN_LINES(i32, 32)
+COLUMN_LINES(f32, 32)
+COLUMN_LINES(i64, 64)
+COLUMN_LINES(f64, 64)
+
 #define SEEN(p, infinity)                                                                  \
     unsigned TS_CPU_NAME3(ts_cpu_seen, p, TS_ISA)(const ts_c_##p *x, int64_t count);      \
     unsigned TS_CPU_NAME3(ts_cpu_seen, p, TS_ISA)(const ts_c_##p *x, int64_t count)       \
@@ -126,15 +216,15 @@ static inline __attribute__((always_inline)) uint64_t bits_of_bytes(const uint8_
     return word;
 }
 
-/* Booleans: 64 depths per word, whether packed as panels (words of a depth side by side) or as lines. */
-static void words(const ts_cpu_panel *panel, int64_t row_step, int64_t word_step, uint64_t *to)
+/* Booleans: 64 depths per word. */
+static void words(const ts_cpu_panel *panel, uint64_t *to)
 {
     const uint8_t *source = panel->source;
     const int64_t word_count = (panel->depth + 63) / 64;
     for (int64_t w = 0; w < word_count; w++) {
         const int64_t end = panel->depth - w * 64 < 64 ? panel->depth - w * 64 : 64;
         const int64_t *depths = panel->depths + w * 64;
-        uint64_t *out = to + w * word_step;
+        uint64_t *out = to + w * panel->width;
         if (panel->rows_unit) { /* one depth of all rows at a time; eight depths make a byte of each row's word */
             uint8_t bytes[8][TS_MAX_TILE_COLUMNS] = {{0}};
             for (int64_t k = 0; k < end; k++) {
@@ -149,7 +239,7 @@ static void words(const ts_cpu_panel *panel, int64_t row_step, int64_t word_step
                 for (int byte = 0; byte < 8; byte++) {
                     word |= (uint64_t)bytes[byte][i] << (8 * byte);
                 }
-                out[i * row_step] = word;
+                out[i] = word;
             }
             continue;
         }
@@ -163,7 +253,7 @@ static void words(const ts_cpu_panel *panel, int64_t row_step, int64_t word_step
                     word |= (uint64_t)(from[depths[k]] != 0) << k;
                 }
             }
-            out[i * row_step] = word;
+            out[i] = word;
         }
     }
 }
@@ -173,13 +263,8 @@ unsigned TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)(const ts_cpu_panel *panel, voi
     if (panel->count < panel->width) {
         memset(packed, 0, (size_t)(panel->width * ((panel->depth + 63) / 64)) * 8);
     }
-    words(panel, 1, panel->width, packed);
+    words(panel, packed);
     return 0;
-}
-void TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines);
-void TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines)
-{
-    words(panel, line, 1, lines);
 }
 
 /* Two planes per depth: real and imaginary parts, or values and counts. */

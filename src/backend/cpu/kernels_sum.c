@@ -111,28 +111,46 @@ typedef _Bool bool;
 #define TS_VSTEP(s, x, y) TS_CPU_NAME2(ts_vadd_sum, TS_P)(s, TS_CPU_NAME2(ts_vmul_times, TS_P)(x, y))
 #include "backend/cpu/kernel.inc"
 
-/* The first depth whose bit is set in both lines. */
-static void find_bit(const ts_cpu_find *f)
+/* or_and with winners: accumulators keep the first word that has a bit, and its number. */
+#define WORD_ROWS 2
+static void first_words(int64_t depth, const void *packed_a, const void *packed_b, void *accumulators, void *block_numbers,
+                        int64_t block)
 {
-    const uint64_t *a = f->a, *b = f->b, *found = f->accumulators;
-    const int32_t columns = TS_TILE_VECTORS * TS_VECTOR_BYTES / 8;
-    for (int32_t i = 0; i < f->row_count; i++) {
-        for (int32_t j = 0; j < f->column_count; j++) {
-            if (f->winners[i * columns + j] != 0 || found[i * columns + j] == 0) {
-                continue; /* found in an earlier group (depth 0 is found again), or not there */
-            }
-            for (int64_t w = 0; w * 64 < f->depth; w++) {
-                uint64_t both = a[i * f->line + w] & b[j * f->line + w];
-                if (both != 0) {
-                    f->winners[i * columns + j] = f->base + w * 64 + __builtin_ctzll(both);
-                    break;
+    enum { LANES = TS_VECTOR_BYTES / 8, COLUMNS = TS_TILE_VECTORS * LANES };
+    for (int row = 0; row < TS_TILE_ROWS; row += WORD_ROWS) {
+        const uint64_t *a = (const uint64_t *)packed_a + row, *b = packed_b;
+        ts_v_u64 *to = (ts_v_u64 *)accumulators + row * TS_TILE_VECTORS, s[WORD_ROWS][TS_TILE_VECTORS];
+        ts_m_u64 *numbers = (ts_m_u64 *)block_numbers + row * TS_TILE_VECTORS, n[WORD_ROWS][TS_TILE_VECTORS];
+        memcpy(s, to, sizeof s);
+        memcpy(n, numbers, sizeof n);
+        for (int64_t w = 0; w < depth; w++, a += TS_TILE_ROWS, b += COLUMNS) {
+#pragma GCC unroll 2
+            for (int i = 0; i < WORD_ROWS; i++) {
+#pragma GCC unroll 2
+                for (int j = 0; j < TS_TILE_VECTORS; j++) {
+                    const ts_m_u64 none = (ts_m_u64)(s[i][j] == 0);
+                    s[i][j] |= a[i] & *(const ts_v_u64 *)(b + j * LANES) & (ts_v_u64)none;
+                    n[i][j] = (n[i][j] & ~none) | ((block + w) & none);
                 }
             }
         }
+        memcpy(to, s, sizeof s);
+        memcpy(numbers, n, sizeof n);
+    }
+}
+#undef WORD_ROWS
+
+static void find_bit(const ts_cpu_find *f)
+{
+    const uint64_t *found = f->accumulators;
+    const int64_t *numbers = f->blocks;
+    const int32_t columns = TS_TILE_VECTORS * TS_VECTOR_BYTES / 8;
+    for (int32_t at = 0; at < f->row_count * columns; at++) {
+        const bool here = numbers[at] >= 0 && found[at] != 0; /* otherwise in an earlier group, or not there */
+        f->winners[at] = here ? f->base + numbers[at] * 64 + __builtin_ctzll(found[at]) : f->winners[at];
     }
 }
 unsigned TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)(const ts_cpu_panel *panel, void *packed);
-void TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)(const ts_cpu_panel *panel, int64_t line, void *lines);
 
 #define TS_SR or_and
 #define TS_ADD or
@@ -148,8 +166,8 @@ void TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)(const ts_cpu_panel *panel, int64_
 #define TS_FROM_P(x) ((uint8_t)((x) != 0))
 #define TS_VSTEP(s, x, y) TS_CPU_NAME3(ts_vadd, TS_ADD, u64)(s, (x) & (y))
 #define TS_PACK TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)
-#define TS_LINES TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)
 #define TS_FIND find_bit
+#define TS_FOLLOW_WORDS first_words
 #include "backend/cpu/kernel.inc"
 
 #define TS_SR xor_and
@@ -166,6 +184,4 @@ void TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)(const ts_cpu_panel *panel, int64_
 #define TS_FROM_P(x) ((uint8_t)(__builtin_popcountll(x) & 1))
 #define TS_VSTEP(s, x, y) TS_CPU_NAME3(ts_vadd, TS_ADD, u64)(s, (x) & (y))
 #define TS_PACK TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)
-#define TS_LINES TS_CPU_NAME3(ts_cpu_lines, words, TS_ISA)
-#define TS_FIND find_bit
 #include "backend/cpu/kernel.inc"

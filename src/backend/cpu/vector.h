@@ -18,9 +18,15 @@
 typedef uint64_t ts_c_u64;
 
 #define VECTOR_INLINE static inline __attribute__((always_inline, unused))
+/* Numbers of blocks, see ts_vfollow: bytes where masks are bits, else as wide as an element. */
+#if defined(TS_ISA_AVX512)
+#define BLOCK_TYPE(p, mask_element) typedef uint8_t ts_b_##p
+#else
+#define BLOCK_TYPE(p, mask_element) typedef mask_element ts_b_##p
+#endif
 #define VECTOR_TYPE(p, mask_element)                                                     \
     typedef ts_c_##p ts_v_##p __attribute__((vector_size(TS_VECTOR_BYTES), may_alias)); \
-    typedef mask_element ts_b_##p; /* numbers of blocks: as wide as an element */         \
+    BLOCK_TYPE(p, mask_element);                                                          \
     typedef mask_element ts_m_##p __attribute__((vector_size(TS_VECTOR_BYTES), may_alias)); \
     VECTOR_INLINE ts_v_##p ts_vselect_##p(ts_m_##p mask, ts_v_##p x, ts_v_##p y)        \
     {                                                                                    \
@@ -77,32 +83,36 @@ SELECT(i32)
 SELECT(i64)
 #endif
 
-/* ---- the block in which a running maximum or minimum last improved: number where s is better than old, else blocks ---- */
+/* ---- the block in which running maxima or minima last improved: its number where s is no longer what it was. s[2] are
+ * neighbours; never NaN. Of two equal terms the older one stays, so zeros of different sign count as the same. ---- */
 #if defined(TS_ISA_AVX512)
-#define FOLLOW(p, family, bits, type, not_equal)                                                                     \
-    VECTOR_INLINE ts_m_##p ts_vfollow_##p(ts_m_##p blocks, ts_m_##p number, ts_v_##p s, ts_v_##p old, ts_m_##p better) \
-    {                                                                                                                \
-        (void)better;                                                                                                \
-        return (ts_m_##p)_mm512_mask_mov_epi##bits((__m512i)blocks, _mm512_cmp_##family##_mask((type)s, (type)old, not_equal), \
-                                                   (__m512i)number);                                                 \
+#define FOLLOW(p, family, type, not_equal, mask, join, load, select, store, set)                       \
+    VECTOR_INLINE void ts_vfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_v_##p s[2], const ts_v_##p old[2]) \
+    {                                                                                                              \
+        const mask low = _mm512_cmp_##family##_mask((type)s[0], (type)old[0], not_equal);                          \
+        const mask high = _mm512_cmp_##family##_mask((type)s[1], (type)old[1], not_equal);                         \
+        store(blocks, select(load(blocks), join(high, low), set((char)number)));                                   \
     }
-FOLLOW(f32, ps, 32, __m512, _CMP_NEQ_OQ)
-FOLLOW(f64, pd, 64, __m512d, _CMP_NEQ_OQ)
-FOLLOW(i16, epi16, 16, __m512i, _MM_CMPINT_NE)
-FOLLOW(i32, epi32, 32, __m512i, _MM_CMPINT_NE)
-FOLLOW(i64, epi64, 64, __m512i, _MM_CMPINT_NE)
+#define LOAD16(p) _mm_loadu_si128((const __m128i *)(const void *)(p))
+#define LOAD32(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define LOAD64(p) _mm512_loadu_si512((const void *)(p))
+#define STORE16(p, x) _mm_storeu_si128((__m128i *)(void *)(p), x)
+#define STORE32(p, x) _mm256_storeu_si256((__m256i *)(void *)(p), x)
+#define STORE64(p, x) _mm512_storeu_si512((void *)(p), x)
+FOLLOW(f32, ps, __m512, _CMP_NEQ_OQ, __mmask16, _mm512_kunpackw, LOAD32, _mm256_mask_mov_epi8, STORE32, _mm256_set1_epi8)
+FOLLOW(f64, pd, __m512d, _CMP_NEQ_OQ, __mmask8, _mm512_kunpackb, LOAD16, _mm_mask_mov_epi8, STORE16, _mm_set1_epi8)
+FOLLOW(i16, epi16, __m512i, _MM_CMPINT_NE, __mmask32, _mm512_kunpackd, LOAD64, _mm512_mask_mov_epi8, STORE64, _mm512_set1_epi8)
+FOLLOW(i32, epi32, __m512i, _MM_CMPINT_NE, __mmask16, _mm512_kunpackw, LOAD32, _mm256_mask_mov_epi8, STORE32, _mm256_set1_epi8)
+FOLLOW(i64, epi64, __m512i, _MM_CMPINT_NE, __mmask8, _mm512_kunpackb, LOAD16, _mm_mask_mov_epi8, STORE16, _mm_set1_epi8)
 #else
-#if defined(TS_ISA_AVX2)
-#define BLEND(blocks, number, better) _mm256_blendv_epi8((__m256i)(blocks), (__m256i)(number), (__m256i)(better))
-#else
-#define BLEND(blocks, number, better) (((number) & (better)) | ((blocks) & ~(better)))
-#endif
-#define FOLLOW(p)                                                                                                    \
-    VECTOR_INLINE ts_m_##p ts_vfollow_##p(ts_m_##p blocks, ts_m_##p number, ts_v_##p s, ts_v_##p old, ts_m_##p better) \
-    {                                                                                                                \
-        (void)s;                                                                                                     \
-        (void)old;                                                                                                   \
-        return (ts_m_##p)BLEND(blocks, number, better);                                                              \
+#define FOLLOW(p)                                                                                                  \
+    VECTOR_INLINE void ts_vfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_v_##p s[2], const ts_v_##p old[2]) \
+    {                                                                                                              \
+        ts_m_##p *to = (ts_m_##p *)blocks;                                                                         \
+        for (int j = 0; j < 2; j++) {                                                                              \
+            const ts_m_##p same = (ts_m_##p)(s[j] == old[j]);                                                      \
+            to[j] = (to[j] & same) | ((number - (ts_m_##p){0}) & ~same);                                           \
+        }                                                                                                          \
     }
 FOLLOW(f32)
 FOLLOW(f64)
@@ -114,7 +124,7 @@ FOLLOW(i64)
 /* ---- floats in half vectors: some machines take maxima of those at twice the rate, with all 32 registers ---- */
 #if defined(TS_ISA_AVX512)
 #define TS_HAS_HALVES 1
-#define HALF(p, mask_element, bits, suffix, type)                                                                    \
+#define HALF(p, mask_element, suffix, type)                                                                    \
     typedef ts_c_##p ts_h_##p __attribute__((vector_size(32), may_alias));                                          \
     typedef mask_element ts_hm_##p __attribute__((vector_size(32), may_alias));                                     \
     VECTOR_INLINE ts_h_##p ts_hadd_max_##p(ts_h_##p best, ts_h_##p term)                                            \
@@ -129,14 +139,15 @@ FOLLOW(i64)
     {                                                                                                                \
         return (ts_h_##p)_mm256_fmadd_##suffix((type)x, (type)y, (type)s);                                          \
     }                                                                                                                \
-    VECTOR_INLINE ts_hm_##p ts_hfollow_##p(ts_hm_##p blocks, ts_hm_##p number, ts_h_##p s, ts_h_##p old, ts_hm_##p better) \
+    VECTOR_INLINE void ts_hfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_h_##p s[2], const ts_h_##p old[2]) \
     {                                                                                                                \
-        (void)better;                                                                                                \
-        return (ts_hm_##p)_mm256_mask_mov_epi##bits(                                                                 \
-            (__m256i)blocks, _mm256_cmp_##suffix##_mask((type)s, (type)old, _CMP_NEQ_OQ), (__m256i)number);          \
+        const __mmask8 low = _mm256_cmp_##suffix##_mask((type)s[0], (type)old[0], _CMP_NEQ_OQ);                      \
+        const __mmask8 high = _mm256_cmp_##suffix##_mask((type)s[1], (type)old[1], _CMP_NEQ_OQ);                     \
+        const __mmask16 changed = (__mmask16)(low | high << (32 / sizeof(ts_c_##p)));                                \
+        _mm_mask_storeu_epi8(blocks, changed, _mm_set1_epi8((char)number));                                          \
     }
-HALF(f32, int32_t, 32, ps, __m256)
-HALF(f64, int64_t, 64, pd, __m256d)
+HALF(f32, int32_t, ps, __m256)
+HALF(f64, int64_t, pd, __m256d)
 #else
 #define TS_HAS_HALVES 0
 #endif
