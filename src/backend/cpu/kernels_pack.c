@@ -203,6 +203,10 @@ unsigned TS_CPU_NAME3(ts_cpu_seen, i64, TS_ISA)(const int64_t *x, int64_t count)
 /* 64 bytes side by side, not 0 or 0, as bits: eight at a time by a multiplication that gathers their lowest bits. */
 static inline __attribute__((always_inline)) uint64_t bits_of_bytes(const uint8_t *from)
 {
+#if defined(TS_ISA_AVX512)
+    const __m512i bytes = _mm512_loadu_si512(from);
+    return _mm512_test_epi8_mask(bytes, bytes);
+#else
     uint64_t word = 0;
     for (int i = 0; i < 8; i++) {
         uint64_t bytes;
@@ -214,7 +218,41 @@ static inline __attribute__((always_inline)) uint64_t bits_of_bytes(const uint8_
         word |= (bytes * UINT64_C(0x0102040810204080)) >> 56 << (8 * i);
     }
     return word;
+#endif
 }
+
+#if defined(TS_ISA_AVX512)
+/* Words of 16 neighbouring rows: 64 depths of them turned into lines, whose bytes become bits at once. */
+static void words_of_rows(const uint8_t *from, const int64_t *depths, uint64_t *to)
+{
+    zipped r[16], t[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        const __m128i *parts[4];
+        for (int m = 0; m < 4; m++) {
+            parts[m] = (const __m128i *)(const void *)(from + depths[i + 16 * m]);
+        }
+        const __m512i two = _mm512_inserti32x4(_mm512_castsi128_si512(_mm_loadu_si128(parts[0])), _mm_loadu_si128(parts[1]), 1);
+        r[i] = _mm512_inserti32x4(_mm512_inserti32x4(two, _mm_loadu_si128(parts[2]), 2), _mm_loadu_si128(parts[3]), 3);
+    }
+#pragma GCC unroll 4
+    for (int n = 1; n < 16; n *= 2) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) {
+            t[2 * i] = _mm512_unpacklo_epi8(r[i], r[i + 8]);
+            t[2 * i + 1] = _mm512_unpackhi_epi8(r[i], r[i + 8]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) {
+            r[i] = t[i];
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        to[i] = _mm512_test_epi8_mask(r[i], r[i]);
+    }
+}
+#endif
 
 /* Booleans: 64 depths per word. */
 static void words(const ts_cpu_panel *panel, uint64_t *to)
@@ -225,6 +263,12 @@ static void words(const ts_cpu_panel *panel, uint64_t *to)
         const int64_t end = panel->depth - w * 64 < 64 ? panel->depth - w * 64 : 64;
         const int64_t *depths = panel->depths + w * 64;
         uint64_t *out = to + w * panel->width;
+#if defined(TS_ISA_AVX512)
+        if (panel->rows_unit && panel->count == 16 && end == 64) {
+            words_of_rows(source + panel->rows[0], depths, out);
+            continue;
+        }
+#endif
         if (panel->rows_unit) { /* one depth of all rows at a time; eight depths make a byte of each row's word */
             uint8_t bytes[8][TS_MAX_TILE_COLUMNS] = {{0}};
             for (int64_t k = 0; k < end; k++) {
