@@ -269,8 +269,10 @@ static void pack_block(const contract_job *job, const contract_side *side, const
     }
 }
 
-/* Shared packing: one task per (chunk, group of column panels). */
+/* Shared packing: one task per (chunk, group of column panels), or per group where all chunks need what it subtracts. */
 #define PACK_PANELS 4
+static int64_t pack_groups(const contract_job *job) { return divide_up(divide_up(job->range_size, job->kernel->columns), PACK_PANELS); }
+
 static void pack_shared(void *argument, int64_t index, int32_t worker)
 {
     const contract_job *job = argument;
@@ -279,32 +281,29 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
     uint8_t *scratch = job->worker_scratch + (size_t)worker * job->worker_bytes;
     int64_t *depths = (int64_t *)(void *)(scratch + job->depth_b);
     int64_t rows[PACK_PANELS * TS_MAX_TILE_COLUMNS], batch;
-    const int64_t groups = divide_up(divide_up(job->range_size, kernel->columns), PACK_PANELS);
-    const int64_t chunk = index / groups, group = index % groups;
+    const int64_t groups = pack_groups(job), group = index % groups;
+    const int64_t chunk_first = kernel->shifted ? 0 : index / groups, chunk_end = kernel->shifted ? job->chunks : chunk_first + 1;
     const int64_t first = group * PACK_PANELS * kernel->columns;
     const int64_t count = ts_min64(PACK_PANELS * kernel->columns, job->range_size - first);
-    const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
     const int64_t panels = job->range / kernel->columns;
+    const size_t depth_packed = (size_t)divide_up(job->depth_block, kernel->words);
     double *column_shifts = kernel->shifted ? (double *)(void *)(job->shared_scratch + job->shifts_b) + first : NULL;
 
     ts_cpu_offsets(job->batch_modes, spec->batch_count, job->columns.tensor, job->batch_first, 1, &batch);
     const uint8_t *data = job->columns.data + batch * (int64_t)job->element;
     ts_cpu_offsets(job->columns.modes, job->columns.mode_count, job->columns.tensor, job->range_first + first, count, rows);
-    double local[PACK_PANELS * TS_MAX_TILE_COLUMNS];
     if (column_shifts != NULL) {
-        shifts(job, &job->columns, data, rows, count, depths, local); /* each chunk's task finds the same */
-        if (chunk == 0) {
-            memcpy(column_shifts, local, (size_t)count * sizeof *local);
-        }
-        column_shifts = local;
+        shifts(job, &job->columns, data, rows, count, depths, column_shifts);
     }
-    ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depths);
-    const size_t depth_packed = (size_t)divide_up(job->depth_block, kernel->words);
-    pack_block(job, &job->columns, data, kernel->columns, 0, count, rows, depths, depth, column_shifts,
-               job->shared_scratch + job->packed_b +
-                   (size_t)(chunk * job->range) * depth_packed * (size_t)kernel->packed_bytes +
-                   (size_t)first * (size_t)divide_up(depth, kernel->words) * (size_t)kernel->packed_bytes,
-               job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS, NULL);
+    for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
+        const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
+        ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depths);
+        pack_block(job, &job->columns, data, kernel->columns, 0, count, rows, depths, depth, column_shifts,
+                   job->shared_scratch + job->packed_b +
+                       (size_t)(chunk * job->range) * depth_packed * (size_t)kernel->packed_bytes +
+                       (size_t)first * (size_t)divide_up(depth, kernel->words) * (size_t)kernel->packed_bytes,
+                   job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS, NULL);
+    }
 }
 
 static void put_winners(const contract_job *job, const int64_t *tile, int64_t rows, int64_t columns, int64_t offset,
@@ -605,8 +604,7 @@ tensum_status ts_cpu_contract(const ts_contract_spec *spec, const void *a, const
         job.batch_first = item;
         for (job.range_first = 0; job.range_first < job.columns.size; job.range_first += job.range) {
             job.range_size = ts_min64(job.range, job.columns.size - job.range_first);
-            const int64_t groups = divide_up(divide_up(job.range_size, kernel->columns), PACK_PANELS);
-            ts_pool_run(run->pool, groups * job.chunks, pack_shared, &job);
+            ts_pool_run(run->pool, pack_groups(&job) * (kernel->shifted ? 1 : job.chunks), pack_shared, &job);
             ts_pool_run(run->pool, job.row_blocks * job.column_blocks, multiply_block, &job);
         }
     }
