@@ -12,9 +12,9 @@ enum { CHAIN = 10, MOST_REPEATS = 10000, RUNS_PER_WAIT = 20 };
 static const struct argp_option options[] = {
     NETWORK_OPTIONS,
     {"size", KEY_SIZE, "N", 0, "gemm, reduce: extent (1024, 4096); overhead: extent of every label (2)", 2},
-    {"shape", KEY_SHAPE, "MxNxK", 0, "gemm: rows, columns and sum", 2},
-    {"case", KEY_CASE, "NAME", 0, "reduce: transpose (default), permute, rows, columns", 2},
-    {"winners", KEY_WINNERS, NULL, 0, "gemm: find winners too", 2},
+    {"shape", KEY_SHAPE, "MxNxK", 0, "gemm: rows, columns and sum; reduce: the first sizes", 2},
+    {"case", KEY_CASE, "NAME", 0, "reduce: transpose (default), permute, reverse, rotate, shuffle (--seed), rows, columns, middle", 2},
+    {"winners", KEY_WINNERS, NULL, 0, "gemm, reduce: find winners too", 2},
     {"gradient", KEY_GRADIENT, NULL, 0, "network: gradients too", 2},
     {"decode", KEY_DECODE, NULL, 0, "network: an optimal assignment for the first element of the output too", 2},
     {"repeats", KEY_REPEATS, "N", 0, "runs to time; the default fills about a second", 2},
@@ -474,6 +474,20 @@ static double copy_rate(size_t bytes)
     return best;
 }
 
+/* The same by the driver between two tensors of a GPU, the median of several rounds as long as those of the benchmark. */
+static double gpu_copy_rate(const work *w, size_t bytes)
+{
+    enum { ROUNDS = 15 };
+    double seconds[ROUNDS];
+    void *to = gpu_allocate(w->device, bytes);
+    for (int i = -1; i < ROUNDS; i++) { /* the first warms up */
+        seconds[i < 0 ? 0 : i] = gpu_copy_seconds(w->device, to, w->gpu_inputs[0].data, bytes, RUNS_PER_WAIT);
+    }
+    gpu_free(w->device, to);
+    const double middle = to == NULL ? 0 : median(seconds, ROUNDS);
+    return middle > 0 ? 2 * (double)bytes / middle : 0;
+}
+
 static tensum_status bench_gemm(const arguments *a, const shared_options *shared, report *r, work *w, timing *t)
 {
     const int64_t size = a->size > 0 ? a->size : 1024;
@@ -492,15 +506,35 @@ static tensum_status bench_gemm(const arguments *a, const shared_options *shared
     return status == TENSUM_OK ? measure(w, a->repeats, 1, t) : status;
 }
 
+/* Rank 24: the labels a, b, ... of the operand in another order. */
+static void permuted_expression(const char *name, uint64_t seed, char *expression)
+{
+    char order[25] = "xbvdtfrhpjnlmkoiqgsecuaw";
+    if (strcmp(name, "permute") != 0) {
+        for (int i = 0; i < 24; i++) {
+            order[i] = (char)('a' + (strcmp(name, "reverse") == 0 ? 23 - i : strcmp(name, "rotate") == 0 ? (i + 7) % 24 : i));
+        }
+    }
+    for (int i = 23; i > 0 && strcmp(name, "shuffle") == 0; i--) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        const int j = (int)((seed >> 33) % (uint64_t)(i + 1));
+        const char x = order[i];
+        order[i] = order[j];
+        order[j] = x;
+    }
+    sprintf(expression, "abcdefghijklmnopqrstuvwx->%s", order);
+}
+
 static tensum_status bench_reduce(const arguments *a, const shared_options *shared, report *r, work *w, timing *t)
 {
     static const struct {
-        const char *name, *expression;
+        const char *name, *expression; /* NULL: rank 24 */
     } cases[] = {
-        {"transpose", "ij->ji"}, {"rows", "ij->i"}, {"columns", "ij->j"},
-        {"permute", "abcdefghijklmnopqrstuvwx->xbvdtfrhpjnlmkoiqgsecuaw"}, /* rank 24, extent 2 */
+        {"transpose", "ij->ji"}, {"rows", "ij->i"}, {"columns", "ij->j"}, {"middle", "ijk->ik"},
+        {"permute", NULL}, {"reverse", NULL}, {"rotate", NULL}, {"shuffle", NULL},
     };
     const char *name = a->name != NULL ? a->name : "transpose";
+    char expression[64];
     int64_t extents[24], size = a->size > 0 ? a->size : 4096;
     int32_t rank = 2;
     size_t chosen = 0;
@@ -508,25 +542,35 @@ static tensum_status bench_reduce(const arguments *a, const shared_options *shar
         chosen++;
     }
     if (chosen == sizeof cases / sizeof *cases) {
-        fprintf(stderr, "tensum: there is no case '%s', expected transpose, permute, rows or columns\n", name);
+        fprintf(stderr, "tensum: there is no case '%s', expected transpose, permute, reverse, rotate, shuffle, rows, columns or middle\n", name);
         return TENSUM_STATUS_INVALID_ARGUMENT;
     }
-    if (strcmp(name, "permute") == 0) {
+    if (cases[chosen].expression == NULL) {
+        permuted_expression(name, shared->seed, expression);
         rank = 24;
         size = 2;
+    } else {
+        strcpy(expression, cases[chosen].expression);
+        rank = (int32_t)(strchr(expression, '-') - expression);
+    }
+    if (a->shape[0] > 0 && strcmp(name, "transpose") == 0) {
+        strcpy(expression, "ijk->jik");
+        rank = 3;
     }
     for (int32_t i = 0; i < rank; i++) {
-        extents[i] = size;
+        extents[i] = a->shape[0] > 0 && rank <= 3 ? a->shape[i] : rank == 3 && i > 0 ? (i == 1 ? 64 : (size + 63) / 64) : size;
     }
     const int64_t *const shape[1] = {extents};
-    tensum_status status = prepare_expression(w, shared, cases[chosen].expression, 1, &rank, shape, r->semiring, r->dtype, false);
+    tensum_status status = prepare_expression(w, shared, expression, 1, &rank, shape, r->semiring, r->dtype, a->winners);
     if (status != TENSUM_OK) {
         return status;
     }
+    const size_t bytes = tensum_dtype_bytes(r->dtype);
     const double read = (double)element_count(rank, extents);
     const double written = (double)element_count(w->output.rank, w->output.extents);
-    r->bytes = (read + written) * (double)tensum_dtype_bytes(r->dtype);
-    r->copy = shared->device.kind == TENSUM_CUDA ? 0 : copy_rate((size_t)read * tensum_dtype_bytes(r->dtype));
+    r->winners = a->winners;
+    r->bytes = (read + written) * (double)bytes + (a->winners ? 4 * written : 0);
+    r->copy = shared->device.kind == TENSUM_CUDA ? gpu_copy_rate(w, (size_t)read * bytes) : copy_rate((size_t)read * bytes);
     return measure(w, a->repeats, 1, t);
 }
 
@@ -635,7 +679,7 @@ const subcommand command_bench = {
     "unless --inputs or --fill say otherwise), overhead a chain of ten tiny matrices. The defaults are max_plus and f32.\n"
     "On a GPU the tensors lie there, and runs are waited for twenty at a time.\n"
     "Rates are for the median of the repeats; the ceiling is what the packed kernel reaches on data in the first-level\n"
-    "cache, measured in the same run.\n\nExamples:\n"
+    "cache, measured in the same run; a copy is memcpy's, on a GPU the driver's, of an operand of reduce.\n\nExamples:\n"
     "  tensum bench gemm --size 1024 --semiring max_plus --dtype f32 --threads 1 --winners --json\n"
     "  tensum bench reduce --case permute\n"
     "  tensum bench network examples/network.json --semiring sum_product\n",

@@ -1,5 +1,7 @@
 #include "gpu_memory.h"
 
+#include "command.h"
+
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
     X(cuMemAlloc_v2, (uint64_t *address, size_t bytes))       \
     X(cuMemFree_v2, (uint64_t address))                       \
     X(cuMemcpyHtoDAsync_v2, (uint64_t to, const void *from, size_t bytes, void *stream)) \
+    X(cuMemcpyDtoDAsync_v2, (uint64_t to, uint64_t from, size_t bytes, void *stream))    \
     X(cuStreamSynchronize, (void *stream))
 
 static struct {
@@ -74,6 +77,23 @@ bool gpu_write(tensum_device device, void *to, const void *from, size_t bytes)
         leave();
     }
     return good;
+}
+
+double gpu_copy_seconds(tensum_device device, void *to, const void *from, size_t bytes, int rounds)
+{
+    double seconds = 0;
+
+    if (enter(device)) {
+        bool good = driver.cuStreamSynchronize(NULL) == 0;
+        const double start = seconds_now();
+        for (int i = 0; i < rounds && good; i++) {
+            good = driver.cuMemcpyDtoDAsync_v2((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes, NULL) == 0;
+        }
+        good = good && driver.cuStreamSynchronize(NULL) == 0;
+        seconds = good ? (seconds_now() - start) / rounds : 0;
+        leave();
+    }
+    return seconds;
 }
 
 void gpu_free(tensum_device device, void *pointer)

@@ -10,6 +10,7 @@
 #include "abi.h"
 #include "algebra/algebra.h"
 #include "algebra/element.h"
+#include "move_plan.h"
 #include "stream_plan.h"
 
 static uint64_t random_state = 12345;
@@ -766,7 +767,7 @@ enum { index_f16, index_bf16, index_f32, index_f64, index_c64, index_c128, index
     };
 #include "algebra/pairs.def"
 
-/* Permutations of elements of every size, by the three kernels that can. */
+/* Permutations of elements of every size, by the kernels that can. */
 static void moves(int bytes)
 {
     for (int round = 0; round < 12; round++) {
@@ -797,17 +798,20 @@ static void moves(int bytes)
         unsigned char *da = upload(a), *dc = upload(got);
         const std::string stem = "ts_common_";
         for (int way = 0; way < 2; way++) {
-            const std::string name = way == 0 ? stem + "stream_" + std::to_string(bytes) : stem + "copy_" + std::to_string(bytes);
-            if (!machine_has(name)) continue;
+            ts_cuda_move move;
+            std::string name = stem + "copy_" + std::to_string(bytes);
             if (way == 0) {
-                ts_cuda_stream p;
-                if (!ts_cuda_stream_plan(modes.data(), rank, 0, false, (uint32_t)bytes, &p)) {
+                if (!ts_cuda_move_plan(modes.data(), rank, (uint32_t)bytes, &move)) {
                     printf("no plan for rank %d\n", rank);
                     continue;
                 }
-                p.a = address(da);
-                p.c = address(dc);
-                machine_launch(name, &p, sizeof p, (p.tile_count + 1) / 2, TS_CUDA_STREAM_THREADS, ts_cuda_stream_shared(&p, (uint32_t)bytes));
+                name = stem + "move_" + std::to_string(bytes) + (ts_cuda_move_is_wide(&move, (uint32_t)bytes) ? "" : "_narrow");
+            }
+            if (!machine_has(name)) continue;
+            if (way == 0) {
+                move.a = address(da);
+                move.c = address(dc);
+                machine_launch(name, &move, sizeof move, (move.tile_count + 1) / 2, TS_CUDA_MOVE_THREADS, ts_cuda_move_shared(&move));
             } else {
                 ts_cuda_reduce p;
                 memset(&p, 0, sizeof p);

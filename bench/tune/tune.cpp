@@ -198,24 +198,6 @@ static void time_stream(const char *title, const std::string &name, std::vector<
 }
 static void streams(void)
 {
-    for (int bytes = 1; bytes <= 16; bytes *= 2) {
-        const std::string name = "ts_common_stream_" + std::to_string(bytes);
-        std::vector<ts_cuda_mode> turn = {mode(4096, 4096, 0, 1), mode(4096, 1, 0, 4096)};
-        std::vector<ts_cuda_mode> big = {mode(16384, 16384, 0, 1), mode(16384, 1, 0, 16384)};
-        time_stream((name + " 4096^2").c_str(), name, turn, 2, 0, false, bytes);
-        if (bytes <= 4) time_stream((name + " 16384^2").c_str(), name, big, 2, 0, false, bytes);
-        for (int rank : {24, 28}) {
-            std::vector<ts_cuda_mode> bits;
-            std::vector<int> order;
-            for (int i = 0; i < rank; i++) {
-                bits.push_back(mode(2, (int64_t)1 << i, 0, 0));
-                order.push_back(i);
-            }
-            for (int i = rank - 1; i > 0; i--) std::swap(order[(size_t)i], order[draw() % (uint32_t)(i + 1)]);
-            for (int i = 0; i < rank; i++) bits[(size_t)i].c = (int64_t)1 << order[(size_t)i];
-            if (bytes <= 8) time_stream((name + " rank " + std::to_string(rank)).c_str(), name, bits, rank, 0, false, bytes);
-        }
-    }
     for (const char *semiring : {"max_plus", "sum_product"}) {
         const std::string name = std::string("ts_") + semiring + "_f32_stream";
         /* a[high, s, low] against b[l, s] to c[high, l, low] for several places of the sum. */

@@ -988,6 +988,23 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *han
     }
     return SUCCESS;
 }
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *handle)
+{
+    ENTER("cuMemcpyDtoDAsync_v2");
+    NEED_CONTEXT();
+    stream *s = find_stream(here, handle);
+    if (s == nullptr || !inside(to, bytes) || !inside(from, bytes)) {
+        return INVALID_VALUE;
+    }
+    std::function<int()> work = [to, from, bytes] {
+        memcpy(reinterpret_cast<void *>(static_cast<uintptr_t>(to)), reinterpret_cast<void *>(static_cast<uintptr_t>(from)), bytes);
+        return static_cast<int>(SUCCESS);
+    };
+    if (!captured(s, work, nullptr)) {
+        enqueue(s, work);
+    }
+    return SUCCESS;
+}
 EXPORT int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *handle)
 {
     ENTER("cuMemsetD8Async");

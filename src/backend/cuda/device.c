@@ -42,8 +42,8 @@ static const char *const kernel_names[TS_CUDA_KERNEL_COUNT] = {
     [TS_CUDA_KERNEL_ABSORB] = "absorb",
     [TS_CUDA_KERNEL_SEED] = "seed",
     [TS_CUDA_KERNEL_COPY] = "copy",
-    [TS_CUDA_KERNEL_COPY_TILE] = "copy",
-    [TS_CUDA_KERNEL_MOVE] = "stream",
+    [TS_CUDA_KERNEL_MOVE] = "move",
+    [TS_CUDA_KERNEL_MOVE_NARROW] = "move",
     [TS_CUDA_KERNEL_FILL] = "fill",
     [TS_CUDA_KERNEL_CONVERT] = "convert",
     [TS_CUDA_KERNEL_REFRESH] = "refresh",
@@ -224,11 +224,10 @@ static void kernel_name(int module, tensum_dtype dtype, ts_cuda_kernel kernel, c
         (void)snprintf(text, bytes, "ts_%s_%s_%s", tensum_semiring_name((tensum_semiring)module), type, name);
     } else if (kernel == TS_CUDA_KERNEL_CONVERT) {
         (void)snprintf(text, bytes, "ts_common_convert_%s_%s", type, tensum_dtype_name(tensum_dtype_gradient(dtype)));
-    } else if (kernel == TS_CUDA_KERNEL_COPY || kernel == TS_CUDA_KERNEL_COPY_TILE || kernel == TS_CUDA_KERNEL_FILL ||
-               kernel == TS_CUDA_KERNEL_MOVE ||
-               kernel == TS_CUDA_KERNEL_ONE_HOT || kernel == TS_CUDA_KERNEL_GATHER) {
+    } else if (kernel == TS_CUDA_KERNEL_COPY || kernel == TS_CUDA_KERNEL_MOVE || kernel == TS_CUDA_KERNEL_MOVE_NARROW ||
+               kernel == TS_CUDA_KERNEL_FILL || kernel == TS_CUDA_KERNEL_ONE_HOT || kernel == TS_CUDA_KERNEL_GATHER) {
         (void)snprintf(text, bytes, "ts_common_%s_%zu%s", name, tensum_dtype_bytes(dtype),
-                       kernel == TS_CUDA_KERNEL_COPY_TILE ? "_tile" : "");
+                       kernel == TS_CUDA_KERNEL_MOVE_NARROW ? "_narrow" : "");
     } else {
         (void)snprintf(text, bytes, "ts_common_%s", name);
     }

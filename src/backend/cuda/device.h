@@ -39,8 +39,8 @@ typedef enum ts_cuda_kernel {
     TS_CUDA_KERNEL_SEED,
     /* of the common module; by element size or dtype */
     TS_CUDA_KERNEL_COPY,
-    TS_CUDA_KERNEL_COPY_TILE,
     TS_CUDA_KERNEL_MOVE,
+    TS_CUDA_KERNEL_MOVE_NARROW,
     TS_CUDA_KERNEL_FILL,
     TS_CUDA_KERNEL_CONVERT,
     TS_CUDA_KERNEL_REFRESH,

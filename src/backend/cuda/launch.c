@@ -1,6 +1,7 @@
 #include "backend/cuda/launch.h"
 
 #include "backend/cuda/chain.h"
+#include "backend/cuda/move.h"
 #include "backend/cuda/stream.h"
 
 #include <stddef.h>
@@ -16,7 +17,8 @@ tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dt
     kernels->dtype = dtype;
     for (int kernel = first; kernel < past; kernel++) {
         bool tiles = kernel < TS_CUDA_KERNEL_COMBINE || kernel == TS_CUDA_KERNEL_STREAM || kernel == TS_CUDA_KERNEL_MOVE ||
-                     kernel == TS_CUDA_KERNEL_CHAIN || kernel == TS_CUDA_KERNEL_CHAIN_BACK || kernel == TS_CUDA_KERNEL_TREE ||
+                     kernel == TS_CUDA_KERNEL_MOVE_NARROW || kernel == TS_CUDA_KERNEL_CHAIN ||
+                     kernel == TS_CUDA_KERNEL_CHAIN_BACK || kernel == TS_CUDA_KERNEL_TREE ||
                      kernel == TS_CUDA_KERNEL_FOLD || kernel == TS_CUDA_KERNEL_DECODE;
         uint32_t shared = tiles ? device->shared_limit : 0;
         TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
@@ -220,10 +222,11 @@ static void write_results(ts_cuda_list *list, const ts_mode *modes, int32_t kept
     }
 }
 
-/* A list that measures allows for the stream kernel's parameters, as only strides tell whether it fits. */
+/* A list that measures allows for the parameters of streams and moves, as only strides tell whether they fit. */
 static size_t at_least_stream(const ts_cuda_list *list, size_t bytes)
 {
-    return list->measure && bytes < ts_cuda_stream_bytes() ? ts_cuda_stream_bytes() : bytes;
+    const size_t most = ts_cuda_move_bytes() > ts_cuda_stream_bytes() ? ts_cuda_move_bytes() : ts_cuda_stream_bytes();
+    return list->measure && bytes < most ? most : bytes;
 }
 
 /* One huge operand against a tiny one, with so little work per element that memory bounds it. */
@@ -422,54 +425,20 @@ done:
     return status;
 }
 
-/* The kept mode in which a tensor is walked with the smallest step. */
-static int32_t fastest(const ts_mode *modes, int32_t count, bool of_a)
-{
-    int32_t best = count - 1;
-    for (int32_t i = count - 1; i >= 0; i--) {
-        int64_t step = of_a ? modes[i].a : modes[i].c, least = of_a ? modes[best].a : modes[best].c;
-        step = step < 0 ? -step : step;
-        least = least < 0 ? -least : least;
-        if (step != 0 && (least == 0 || step < least)) {
-            best = i;
-        }
-    }
-    return best;
-}
-
 static tensum_status add_copy(ts_cuda_list *list, const ts_cuda_kernels *common, ts_cuda_reduce *p,
                               const ts_mode *modes)
 {
     tensum_status status = TENSUM_OK;
-    ts_cuda_kernel kernel = TS_CUDA_KERNEL_COPY;
-    uint32_t shared = 0;
+    bool added = false;
 
     if (p->kept >= 1 << 14) {
-        ts_cuda_stream move = {0};
-        bool added = false;
-        move.a = p->a;
-        move.c = p->c;
-        status = ts_cuda_add_stream(list, common, TS_CUDA_KERNEL_MOVE, modes, p->kept_count, 0, false,
-                                    tensum_dtype_bytes(common->dtype), &move, &added);
-        if (status != TENSUM_OK || added) {
-            return status;
+        TRY(ts_cuda_add_move(list, common, modes, p->kept_count, p->a, p->c, &added));
+        if (added) {
+            goto done;
         }
     }
     p->tile_count = (p->kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
-    if (p->kept_count >= 2 && common->has[TS_CUDA_KERNEL_COPY_TILE] && !list->measure) {
-        p->fast_a = fastest(modes, p->kept_count, true);
-        p->fast_c = fastest(modes, p->kept_count, false);
-        /* Worth it where reading and writing run along different modes that are both long enough to fill a tile. */
-        if (p->fast_a != p->fast_c && modes[p->fast_a].extent >= 8 && modes[p->fast_c].extent >= 8 &&
-            modes[p->fast_c].a != 0) {
-            int64_t tile_a = (modes[p->fast_a].extent + TS_CUDA_COPY_TILE - 1) / TS_CUDA_COPY_TILE;
-            int64_t tile_c = (modes[p->fast_c].extent + TS_CUDA_COPY_TILE - 1) / TS_CUDA_COPY_TILE;
-            kernel = TS_CUDA_KERNEL_COPY_TILE;
-            p->tile_count = p->kept / modes[p->fast_a].extent / modes[p->fast_c].extent * tile_a * tile_c;
-            shared = (uint32_t)(TS_CUDA_COPY_TILE * (TS_CUDA_COPY_TILE + 1) * tensum_dtype_bytes(common->dtype));
-        }
-    }
-    TRY(ts_cuda_add_launch(list, common, kernel, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, shared, p,
+    TRY(ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_COPY, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, 0, p,
                            at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p->modes))));
     ts_cuda_reads(list, p->a, TS_CUDA_SPAN(modes, p->kept_count, a, tensum_dtype_bytes(common->dtype)));
     ts_cuda_writes(list, p->c, TS_CUDA_SPAN(modes, p->kept_count, c, tensum_dtype_bytes(common->dtype)));

@@ -10,7 +10,6 @@
  *     ts_<semiring>_<dtype>_contract_<variant>      ts_cuda_contract         (see TS_CUDA_CONTRACT_VARIANTS)
  *     ts_<semiring>_<dtype>_contract_<variant>_w    ts_cuda_contract         with winners; selective semirings
  *     ts_<semiring>_<dtype>_stream                  ts_cuda_stream           see stream_plan.h
- *     ts_common_stream_<bytes>                      ts_cuda_stream           pure data movement, 1 2 4 8 16 bytes
  *     ts_<semiring>_<dtype>_chain                   ts_cuda_chain            steps of a huge tensor against tiny ones
  *     ts_<semiring>_<dtype>_chain_back              ts_cuda_chain_back       sum_product whose cotangents have its dtype
  *     ts_<semiring>_<dtype>_tree                    ts_cuda_tree             subtrees of small steps
@@ -23,7 +22,8 @@
  *     ts_<semiring>_<dtype>_decode                  ts_cuda_path             selective semirings
  *     ts_<semiring>_<dtype>_check                   ts_cuda_check            pairs with a domain
  *     ts_common_copy_<bytes>                        ts_cuda_reduce           pure data movement, 1 2 4 8 16 bytes
- *     ts_common_copy_<bytes>_tile                   ts_cuda_reduce           the same through shared memory
+ *     ts_common_move_<bytes>, _narrow               ts_cuda_move             the same by tiles; see move_plan.h. Narrow: accesses
+ *                                                                            that are not all of 16 bytes
  *     ts_common_fill_<bytes>                        ts_cuda_fill
  *     ts_common_convert_<from>_<to>                 ts_cuda_reduce           from a storage dtype to its gradient dtype
  *     ts_<semiring>_<dtype>_route                   ts_cuda_route            selective semirings
@@ -198,6 +198,68 @@ TS_CUDA_SHARED uint32_t ts_cuda_stream_shared(const ts_cuda_stream *p, uint32_t 
            (uint32_t)(p->slots + p->rows * p->terms) * bytes;
 }
 
+/* Pure data movement: every element of c is set to one of a. A tile has a piece of every mode; its elements go from a to
+ * shared memory in vectors along a and from there to c in vectors along c. Made by ts_cuda_move_plan (move_plan.h).
+ *
+ * A piece is split into digits, each with its own steps in a, in c and in shared memory (so that lanes which read or write
+ * together meet different banks). On each side the digits of a vector come first, then those that number the threads of a
+ * block, then those that number a thread's accesses: what an access adds to a thread's place is the same for all threads.
+ * At most two modes are cut into pieces that need not divide them; positions along them are 16 bits of `at` each. Strides
+ * and places are bytes; q is a place in shared memory. */
+#define TS_CUDA_MOVE_THREADS 256
+#define TS_CUDA_MOVE_DIGITS 16
+#define TS_CUDA_MOVE_STEPS 32
+#define TS_CUDA_MOVE_OUTER 32
+#ifndef TS_CUDA_MOVE_BLOCKS
+#define TS_CUDA_MOVE_BLOCKS 4 /* at a time on a multiprocessor */
+#endif
+#ifndef TS_CUDA_MOVE_STAGES
+#define TS_CUDA_MOVE_STAGES 2 /* tiles of a block at a time */
+#endif
+#ifndef TS_CUDA_MOVE_TILE
+#define TS_CUDA_MOVE_TILE 16384 /* bytes, at most */
+#endif
+typedef struct ts_cuda_move_digit {
+    int32_t extent;
+    uint32_t magic; /* n / extent == n * magic >> 20 for n < 1024 */
+    int32_t q, at;
+    int64_t stride;
+} ts_cuda_move_digit;
+typedef struct ts_cuda_move_step {
+    int64_t stride;
+    int32_t q, at;
+} ts_cuda_move_step;
+typedef struct ts_cuda_move_side {
+    int32_t digits, steps, lanes; /* threads that have work */
+    int32_t width;                /* elements of an access */
+    ts_cuda_move_digit digit[TS_CUDA_MOVE_DIGITS];
+    ts_cuda_move_step step[TS_CUDA_MOVE_STEPS];
+} ts_cuda_move_side;
+typedef struct ts_cuda_move_outer {
+    int64_t extent, a, c; /* tiles; steps from tile to tile */
+    uint32_t magic, shift;
+    int32_t partial, tile; /* 0; 1 or 2: a mode that may end within a tile, positions of a tile */
+} ts_cuda_move_outer;
+typedef struct ts_cuda_move {
+    ts_cuda_pointer a, c;
+    int64_t from, to; /* where the first tile begins */
+    int64_t tile_count;
+    int64_t partial_extent[2];
+    int32_t outer_count, wide, slots; /* slots: shared memory that a tile spreads over */
+    int32_t direct; /* vectors are the same on both sides and lie in long rows: no shared memory */
+    int32_t whole;  /* vectors are the same on both sides */
+    int32_t element_q[16]; /* of the elements of a vector of c */
+    int32_t pad;
+    ts_cuda_move_side load, store;
+    ts_cuda_move_outer outer[TS_CUDA_MOVE_OUTER];
+} ts_cuda_move;
+
+/* Dynamic shared bytes: bases of 64 tiles, and tiles. */
+TS_CUDA_SHARED uint32_t ts_cuda_move_shared(const ts_cuda_move *p)
+{
+    return 64u * 24u + (p->direct ? 0u : (uint32_t)(p->slots * TS_CUDA_MOVE_STAGES));
+}
+
 /* A huge tensor against tiny ones, one after the other: c[0] = a (x) b[0], c[1] = c[0] (x) b[1], ... A tile has all
  * positions of the labels that the tiny ones have and a run of the others: it is loaded once, taken through all steps in
  * shared memory, and stored where a result is wanted. The host says in tables where everything lies (chain_plan.h):
@@ -357,10 +419,7 @@ typedef struct ts_cuda_combine {
 } ts_cuda_combine;
 
 /* c[kept] = (+) over sum of a[kept, sum]; see ts_reduce_spec. Modes: kept, then sum (canonical).
- * reduce, copy: item = a block of TS_CUDA_THREADS results. reduce_row: item = result * splits + split.
- * copy_tile: modes fast_a and fast_c are those in which a and c are contiguous (or nearly): a block moves a tile of
- * TS_CUDA_COPY_TILE^2 of them; item = rest * (fast_a tiles) * (fast_c tiles) + tile_a * (fast_c tiles) + tile_c, where
- * rest is the linear index of the other kept modes in order. */
+ * reduce, copy: item = a block of TS_CUDA_THREADS results. reduce_row: item = result * splits + split. */
 typedef struct ts_cuda_reduce {
     ts_cuda_pointer a, c, w;
     ts_cuda_switch accumulate;
@@ -369,7 +428,6 @@ typedef struct ts_cuda_reduce {
     int64_t splits, split_terms, tile_count;
     int64_t modulus;
     int32_t kept_count, sum_count;
-    int32_t fast_a, fast_c;
     int32_t winner_bytes;
     int32_t pad;
     ts_cuda_modes modes;
@@ -546,7 +604,6 @@ typedef struct ts_cuda_refresh {
 
 /* Threads per block of every kernel without a tile of its own. */
 #define TS_CUDA_THREADS 256
-#define TS_CUDA_COPY_TILE 32
 
 /* ---- how the adjoint of a contract is worked: rows of one batch, positions summed, terms of the step's sum ---- */
 /* Dynamic shared bytes of reduce and reduce_row, and the least of decode; of adjoint. */

@@ -1,12 +1,17 @@
 /* Kernels that do not depend on a semiring; see abi.h. */
 #include "common_trace.h"
 #include "move.h"
-#include "stream.h"
 
 #define TS_MOVES(bytes, type)                                                                                        \
     TS_KERNEL(ts_common_copy_##bytes, ts_cuda_reduce, TS_CUDA_THREADS) { ts_copy<type>(p); }                         \
-    TS_KERNEL(ts_common_copy_##bytes##_tile, ts_cuda_reduce, TS_CUDA_THREADS) { ts_copy_tile<type>(p); }             \
-    TS_KERNEL_BLOCKS(ts_common_stream_##bytes, ts_cuda_stream, TS_CUDA_STREAM_THREADS, TS_CUDA_STREAM_BLOCKS) { ts_stream<ts_stream_move<type>>(p); } \
+    TS_KERNEL_BLOCKS(ts_common_move_##bytes, ts_cuda_move, TS_CUDA_MOVE_THREADS, TS_CUDA_MOVE_BLOCKS)                \
+    {                                                                                                                \
+        ts_mover<type, true>::run(p);                                                                                \
+    }                                                                                                                \
+    TS_KERNEL_BLOCKS(ts_common_move_##bytes##_narrow, ts_cuda_move, TS_CUDA_MOVE_THREADS, TS_CUDA_MOVE_BLOCKS)       \
+    {                                                                                                                \
+        ts_mover<type, false>::run(p);                                                                               \
+    }                                                                                                                \
     TS_KERNEL(ts_common_fill_##bytes, ts_cuda_fill, TS_CUDA_THREADS) { ts_fill<type>(p); }
 TS_MOVES(1, uint8_t)
 TS_MOVES(2, uint16_t)

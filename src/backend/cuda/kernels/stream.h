@@ -40,26 +40,6 @@ template <typename P> struct ts_stream_sum {
         }
     }
 };
-/* Bits are moved. */
-template <typename T> struct ts_stream_move {
-    typedef T storage;
-    TS_DEVICE void put(const ts_cuda_stream &, storage *c, const int32_t *c_at, uint32_t here, const storage *tile,
-                       const int32_t *q, const int32_t *, const storage *, const int32_t *, bool, const ts_context &)
-    {
-        T value[TS_CUDA_STREAM_SHARE];
-#pragma unroll
-        for (int u = 0; u < TS_CUDA_STREAM_SHARE; u++) {
-            value[u] = tile[q[u]];
-        }
-#pragma unroll
-        for (int u = 0; u < TS_CUDA_STREAM_SHARE; u++) {
-            if ((here >> u & 1u) != 0) {
-                c[c_at[u]] = value[u];
-            }
-        }
-    }
-};
-
 /* Where a tile begins. place: of partial modes, how many positions there are, in 16 bits each. */
 struct ts_stream_base {
     int64_t a, b, c;
