@@ -420,13 +420,11 @@ static inline bool ts_cuda_move_plan(const ts_cuda_mode *modes, int32_t count, u
     return false;
 }
 
-/* Blocks to launch. Multiprocessors are not equally far from memory, so blocks have few tiles each and follow as others end;
- * more than one where there are enough of them, for a block's first tile waits for its places to be worked out. */
+/* Blocks to launch. Multiprocessors are not equally far from memory, so that blocks have to follow as others end; with two
+ * tiles each, the second one's places cost nothing and its loads go on while the first is stored. */
 static inline int64_t ts_cuda_move_blocks(const ts_cuda_move *p, int32_t units)
 {
-    const int64_t rounds = p->tile_count / ((int64_t)units * TS_CUDA_MOVE_BLOCKS), most = p->direct ? 1 : 8;
-    const int64_t each = rounds / 4 < 1 ? 1 : rounds / 4 < most ? rounds / 4 : most;
-    return (p->tile_count + each - 1) / each;
+    return p->direct || p->tile_count <= (int64_t)units * TS_CUDA_MOVE_BLOCKS ? p->tile_count : (p->tile_count + 1) / 2;
 }
 
 /* Does the plan suit the kernel whose accesses are all of 16 bytes? */
