@@ -21,9 +21,29 @@ static void choose_share(const tensum_plan *plan, const ts_step *step, int32_t *
     }
 }
 
-static int64_t tile_elements(const tensum_plan *plan)
+/* Positions of the labels that steps list[0 .. count) touch, in the largest tensor; -1: too many labels. */
+static int64_t touched_positions(const tensum_plan *plan, const int32_t *list, int32_t count)
 {
-    return TS_CHAIN_BACK_TILE_BYTES / ts_max64(4, (int64_t)tensum_dtype_bytes(plan->algebra.dtype));
+    ts_label_set set = {.count = 0};
+    int64_t most;
+
+    for (int32_t i = 0; i < count; i++) {
+        if (!ts_chain_put_touched(plan, &plan->steps[list[i]], &set)) {
+            return -1;
+        }
+    }
+    most = ts_chain_live_size(plan, &set, ts_chain_big_of(plan, &plan->steps[list[0]]));
+    for (int32_t i = 0; i < count; i++) {
+        most = ts_max64(most, ts_chain_live_size(plan, &set, plan->steps[list[i]].c));
+    }
+    return most;
+}
+
+/* Of the largest tensor of a tile. One step alone may have more of them, if it cannot do with less. */
+static int64_t tile_elements(const tensum_plan *plan, const int32_t *list, int32_t count)
+{
+    const int64_t elements = TS_CHAIN_BACK_TILE_BYTES / ts_max64(4, (int64_t)tensum_dtype_bytes(plan->algebra.dtype));
+    return count == 1 && touched_positions(plan, list, count) > elements / ts_chain_run_elements(plan) ? 2 * elements : elements;
 }
 
 /* Bytes that the last sums of threads take: theirs, and those of sixteen lanes each. */
@@ -35,11 +55,11 @@ static size_t finish_bytes(const tensum_plan *plan)
 bool ts_cuda_chain_back_fits(const ts_cuda_program *program, const int32_t *list, int32_t count)
 {
     const tensum_plan *plan = program->plan;
-    const int64_t elements = tile_elements(plan), most = elements / ts_chain_run_elements(plan);
+    const int64_t elements = tile_elements(plan, list, count), positions = touched_positions(plan, list, count);
     int64_t largest = TS_CHAIN_MOST_PIECE, coefficients = 0, places = 0, bytes;
     ts_label_set set = {.count = 0};
 
-    if (count > TS_CUDA_BACK_STEPS) {
+    if (count > TS_CUDA_BACK_STEPS || positions < 0 || positions > elements / ts_chain_run_elements(plan)) {
         return false;
     }
     for (int32_t i = 0; i < count; i++) {
@@ -53,18 +73,13 @@ bool ts_cuda_chain_back_fits(const ts_cuda_program *program, const int32_t *list
         coefficients += ts_chain_coefficients_of(plan, step);
         places += step->sum_size + ts_chain_size_of_new(plan, step) + 8;
     }
-    for (int32_t i = -1; i < count; i++) {
-        if (ts_chain_live_size(plan, &set, i < 0 ? ts_chain_big_of(plan, &plan->steps[list[0]]) : plan->steps[list[i]].c) > most) {
-            return false;
-        }
-    }
     for (int32_t i = 0; i < set.count; i++) {
         largest = ts_max64(largest, ts_plan_extent(plan, set.labels[i]));
     }
     /* Three lists of places and 2 count - 1 of units, as long as can be. */
     bytes = (2 + 2 * count) * 16 * (elements / (TS_CUDA_BACK_THREADS / largest)) + places * 4 + elements * 2 +
             coefficients * (int64_t)ts_cuda_arithmetic_bytes(plan->algebra.dtype) +
-            ts_max64((count + 3) * (int64_t)TS_CHAIN_BACK_TILE_BYTES, (int64_t)finish_bytes(plan)) + 64 * 80 +
+            ts_max64((count + 3) * elements * (int64_t)tensum_dtype_bytes(plan->algebra.dtype), (int64_t)finish_bytes(plan)) + 64 * 80 +
             TS_CUDA_CHAIN_BASES * (2 + TS_CUDA_CHAIN_STEPS) * 8 + (int64_t)sizeof(ts_cuda_back_table) + 2048;
     return bytes <= (int64_t)program->device->shared_limit;
 }
@@ -111,22 +126,23 @@ static bool write_units(ts_maker *m, const ts_cuda_chain_step *step, const back_
         }
         return all != NULL;
     }
-    ts_cuda_chain_unit *all = ts_maker_room(m, TS_CUDA_BACK_THREADS * sizeof *all, &made->units.own);
-    int32_t *terms = ts_maker_room(m, TS_CUDA_BACK_THREADS * 4 * sizeof *terms, &made->terms);
-    for (int32_t i = 0; all != NULL && terms != NULL && i < TS_CUDA_BACK_THREADS; i++) {
+    ts_cuda_back_own *all = ts_maker_room(m, TS_CUDA_BACK_THREADS * sizeof *all, &made->units.own);
+    for (int32_t i = 0; all != NULL && i < TS_CUDA_BACK_THREADS; i++) {
         const int32_t group = i / made->lanes, lane = i % made->lanes, chunk = group % chunks;
         if (group >= groups || lane / mine >= made->units.apart) {
-            all[i].first = INT32_MAX;
+            all[i].first = INT16_MAX;
             continue;
         }
         ts_list_mode batch = ts_maker_at_of(modes->batch, modes->batch_count, group / chunks);
         ts_list_mode at = ts_maker_at_of(modes->units, own, lane % mine);
-        all[i] = (ts_cuda_chain_unit){0, batch.y + at.y, batch.z + chunk * made->terms_each * step->padded, (int32_t)(lane / mine)};
+        all[i].out = (int16_t)(batch.y + at.y);
+        all[i].coefficient = (int16_t)(batch.z + chunk * made->terms_each * step->padded);
+        all[i].first = (int16_t)(lane / mine);
         for (int32_t k = 0; k < 4; k++) {
-            terms[4 * i + k] = batch.x + at.x + places[chunk * made->terms_each + (k < made->terms_each ? k : 0)];
+            all[i].in[k] = (int16_t)(batch.x + at.x + places[chunk * made->terms_each + (k < made->terms_each ? k : 0)]);
         }
     }
-    return all != NULL && terms != NULL;
+    return all != NULL;
 }
 
 /* Where the elements of a run are along the mode that is cut; what pads it, nowhere. */
@@ -181,7 +197,7 @@ static bool make(ts_maker *m, back_lists *lists, bool wanted, ts_cuda_chain_back
     size_t sizes[TS_CUDA_BACK_STEPS + 1], coefficients = 0, total;
     uint32_t unused;
 
-    if (ts_maker_room(m, sizeof *t, &unused) == NULL || !ts_maker_begin(m, tile_elements(plan), &t->chain, &p->tile_count)) {
+    if (ts_maker_room(m, sizeof *t, &unused) == NULL || !ts_maker_begin(m, tile_elements(plan, m->group->steps, steps), &t->chain, &p->tile_count)) {
         return false;
     }
     m->threads = TS_CUDA_BACK_THREADS;
@@ -231,7 +247,7 @@ static size_t table_bytes(const ts_cuda_emission *emission, const ts_cuda_chain_
 {
     const tensum_plan *plan = emission->program->plan;
     const size_t list = (size_t)(TS_CUDA_BACK_THREADS + TS_CHAIN_MOST_LIST) * 16;
-    size_t bytes = sizeof(ts_cuda_back_table) + 64 * sizeof(ts_cuda_chain_outer) + 32 + 3 * list + (size_t)tile_elements(plan) * 2;
+    size_t bytes = sizeof(ts_cuda_back_table) + 64 * sizeof(ts_cuda_chain_outer) + 32 + 3 * list + (size_t)tile_elements(plan, group->steps, group->count) * 2;
     for (int32_t k = 0; k < group->count; k++) {
         const ts_step *step = &plan->steps[group->steps[k]];
         bytes += 3 * list + 96 + (size_t)(step->sum_size + ts_chain_size_of_new(plan, step)) * 4 + (size_t)ts_chain_coefficients_of(plan, step) * 8;

@@ -332,12 +332,15 @@ typedef struct ts_cuda_chain_back {
     int32_t steps, wanted; /* d */
     int32_t pad;
 } ts_cuda_chain_back;
+typedef struct ts_cuda_back_own { /* a thread's own places; first: INT16_MAX: it has none */
+    int16_t out, coefficient, first, pad;
+    int16_t in[4]; /* of its terms, in what the step read */
+} ts_cuda_back_own;
 typedef struct ts_cuda_back_step {
-    ts_cuda_chain_list units; /* of one result of each column and term; a thread's own are those of its terms */
-    uint32_t terms;           /* int32 [thread][4]: places of its terms, in what the step read */
+    ts_cuda_chain_list units; /* of one result of each column and term; `own`: ts_cuda_back_own */
     int32_t terms_each, columns_each; /* a thread's share: so many terms, and room for all columns */
     int32_t lanes;            /* threads with the same terms */
-    int32_t results, pad;     /* batch * terms * columns, in this order */
+    int32_t results;          /* batch * terms * columns, in this order */
 } ts_cuda_back_step;
 typedef struct ts_cuda_back_table {
     ts_cuda_chain_table chain; /* its steps' stores are unused */

@@ -33,16 +33,18 @@ template <typename P> struct ts_chain_back {
     /* One step backwards: a thread has S terms and all columns of one place of the batch. x: what the step read, which
      * gives way to its cotangent; g: the cotangent of the step's result; sums [S][N] += conj(x) g. */
     template <int S, int N>
-    TS_DEVICE void step(const unsigned char *table, const unsigned char *shared, const ts_cuda_chain_step &s,
+    TS_DEVICE void step(const ts_cuda_back_own &own, const unsigned char *shared, const ts_cuda_chain_step &s,
                         const ts_cuda_back_step &b, const value *coefficients, const int16_t *cuts, int32_t pitch,
                         int32_t limit, bool partial, storage *x, const storage *g, value *sums)
     {
-        const ts_cuda_chain_unit own = chain::unit_of(table, b.units);
         const ts_cuda_chain_unit *all = reinterpret_cast<const ts_cuda_chain_unit *>(shared + b.units.all);
         const int32_t *places = reinterpret_cast<const int32_t *>(shared + s.column_places);
         const int32_t count = b.units.count, apart = b.units.apart, columns = s.columns, padded = s.padded;
-        int32_t at[4];
-        ts_read_vector<int32_t, 4>(reinterpret_cast<const int32_t *>(table + b.terms) + 4 * ts_thread(), at);
+        int32_t at[S];
+#pragma unroll
+        for (int k = 0; k < S; k++) {
+            at[k] = own.in[k];
+        }
         coefficients += s.first_coefficient + own.coefficient;
         g += own.out;
 #pragma unroll 1
@@ -112,6 +114,15 @@ template <typename P> struct ts_chain_back {
             }
         }
         return false;
+    }
+
+    /* A thread's own places lie in device memory: they are few bytes, so that the first cache has them. */
+    TS_DEVICE ts_cuda_back_own own_of(const unsigned char *table, const ts_cuda_back_step &b)
+    {
+        ts_cuda_back_own own;
+        const ts_vector<uint32_t, 4> raw = reinterpret_cast<const ts_vector<uint32_t, 4> *>(table + b.units.own)[ts_thread()];
+        memcpy(&own, &raw, sizeof own);
+        return own;
     }
 
     /* The sums of all threads with the same results, lanes in ascending order, sixteen by sixteen. */
@@ -232,9 +243,10 @@ template <typename P> struct ts_chain_back {
             for (int k = TS_CUDA_BACK_STEPS - 1; k >= 0; k--) {
                 if (k < p.steps) {
                     const ts_cuda_back_step &b = back.step[k];
+                    const ts_cuda_back_own own = own_of(table, b);
                     storage *x = k == 0 ? in : reinterpret_cast<storage *>(shared + p.inner[k > 0 ? k - 1 : 0]);
                     const storage *from = k + 1 == p.steps ? given : reinterpret_cast<const storage *>(shared + p.inner[k]);
-#define TS_TRY(s, n) try_step<s, n>(b, table, shared, t.step[k], b, coefficients, cuts, back.pitch, limit, partial, x, from, sums[k])
+#define TS_TRY(s, n) try_step<s, n>(b, own, shared, t.step[k], b, coefficients, cuts, back.pitch, limit, partial, x, from, sums[k])
                     (void)(TS_TRY(4, 4) || TS_TRY(4, 2) || TS_TRY(2, 8) || TS_TRY(1, 16) || TS_TRY(2, 4) || TS_TRY(2, 2) ||
                            TS_TRY(1, 8) || TS_TRY(1, 4) || TS_TRY(1, 2));
 #undef TS_TRY
@@ -242,11 +254,12 @@ template <typename P> struct ts_chain_back {
                 }
             }
             if (p.wanted != 0) {
+                const ts_cuda_chain_place own_store = chain::place_of(table, back.store);
                 if (accumulate) {
-                    chain::template store<true>(shared, back.store, chain::place_of(table, back.store), d + base[2 + TS_CUDA_BACK_MADE], limit,
+                    chain::template store<true>(shared, back.store, own_store, d + base[2 + TS_CUDA_BACK_MADE], limit,
                                                 d_aligned, in, context);
                 } else {
-                    chain::template store<false>(shared, back.store, chain::place_of(table, back.store), d + base[2 + TS_CUDA_BACK_MADE], limit,
+                    chain::template store<false>(shared, back.store, own_store, d + base[2 + TS_CUDA_BACK_MADE], limit,
                                                  d_aligned, in, context);
                 }
             }
