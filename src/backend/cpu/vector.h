@@ -124,9 +124,8 @@ FOLLOW(i64)
 /* ---- floats in half vectors: some machines take maxima of those at twice the rate, with all 32 registers ---- */
 #if defined(TS_ISA_AVX512)
 #define TS_HAS_HALVES 1
-#define HALF(p, mask_element, suffix, type)                                                                    \
+#define HALF(p, suffix, type)                                                                    \
     typedef ts_c_##p ts_h_##p __attribute__((vector_size(32), may_alias));                                          \
-    typedef mask_element ts_hm_##p __attribute__((vector_size(32), may_alias));                                     \
     VECTOR_INLINE ts_h_##p ts_hadd_max_##p(ts_h_##p best, ts_h_##p term)                                            \
     {                                                                                                                \
         return (ts_h_##p)_mm256_max_##suffix((type)term, (type)best);                                               \
@@ -146,8 +145,8 @@ FOLLOW(i64)
         const __mmask16 changed = (__mmask16)(low | high << (32 / sizeof(ts_c_##p)));                                \
         _mm_mask_storeu_epi8(blocks, changed, _mm_set1_epi8((char)number));                                          \
     }
-HALF(f32, int32_t, ps, __m256)
-HALF(f64, int64_t, pd, __m256d)
+HALF(f32, ps, __m256)
+HALF(f64, pd, __m256d)
 #else
 #define TS_HAS_HALVES 0
 #endif
