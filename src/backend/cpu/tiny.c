@@ -157,7 +157,7 @@ static bool choose_tile(tiny_job *job)
         }
     }
     /* The kernel's vectors run over `right`. */
-    const int64_t wanted = 4 * TS_LINE_BYTES / job->element;
+    const int64_t wanted = TS_DIRECT_COLUMNS;
     while (job->totals[RIGHT] < wanted) {
         tiny_mode *best = NULL;
         for (int32_t m = 0; m < job->count; m++) {
