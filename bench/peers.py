@@ -5,7 +5,8 @@
                    [--data FOLDER] [--machine NAME] [--output FOLDER]
 
 Peers that are not installed are left out: tropical_gemm (tropical matrix products), NumPy, PyTorch (CPU), opt_einsum,
-cotengra. Rounds alternate between tensum and the peer, so that both see the same machine; a row holds, for both, the
+cotengra. Before anything is timed, `tensum contract` computes what the peer does from the peer's operands, and a result
+that is not the peer's (sums of products: but for rounding) ends the run. Rounds alternate between tensum and the peer, so that both see the same machine; a row holds, for both, the
 median and the least seconds of one run over all rounds, the number of timed runs, and pairs and bytes per second at the
 median. The ratio is the peer's median over tensum's: above 1 tensum is faster. Plots need matplotlib.
 """
@@ -18,6 +19,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -43,6 +45,39 @@ def ours(options, call, *arguments):
                     pairs_per_second=8 ** 3 / said["einsum_seconds_median"],
                     bytes_per_second=3 * 4 * 8 ** 2 / said["einsum_seconds_median"])
     return said
+
+
+class Case:
+    """One line: what `tensum bench` is told, what the peer runs, and how to have `tensum contract` do the same."""
+
+    def __init__(self, name, peer, arguments, work, network, operands=None, extra=(), semiring="max_plus", dtype="f32",
+                 value=lambda result: result):
+        self.name, self.peer, self.arguments, self.work = name, peer, arguments, work
+        self.network, self.operands, self.extra = network, operands, extra
+        self.semiring, self.dtype, self.value = semiring, dtype, value
+
+    def check(self, options, numpy):
+        theirs = numpy.asarray(self.value(self.work()))
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "value.npy")
+            command = [options.tensum, "contract", str(self.network), "--semiring", self.semiring, "--dtype", self.dtype,
+                       "--threads", str(options.threads), "--output", out, *map(str, self.extra)]
+            if self.operands is not None:
+                path = os.path.join(folder, "operands.npz")
+                numpy.savez(path, *[numpy.asarray(x) for x in self.operands])
+                command += ["--inputs", path]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode != 0:
+                sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+            mine = numpy.load(out)
+        theirs = theirs.reshape(mine.shape)
+        if self.semiring == "sum_product":
+            largest = float(numpy.abs(theirs).max())
+            worst = float(numpy.abs(mine.astype("f8") - theirs).max()) / (largest or 1.0)
+            if not worst < 1e-4:
+                sys.exit(f"{self.name}: {self.peer} differs from tensum by {worst:.2g} of the largest element")
+        elif not numpy.array_equal(mine, theirs):
+            sys.exit(f"{self.name}: {self.peer} differs from tensum in {int((mine != theirs).sum())} of {mine.size} elements")
 
 
 def seconds(work, least=0.2):
@@ -116,7 +151,7 @@ def torch_network(torch, path):
 
 
 def network_peers(options, numpy, path):
-    """(peer, work) on a network file, in the order that tensum finds."""
+    """(peer, work, operands) on a network file, in the order that tensum finds."""
     def written(form):
         command = [options.tensum, "plan", str(path), "--output-format", form, "--output", "-"]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -131,67 +166,79 @@ def network_peers(options, numpy, path):
         expression = ",".join("".join(symbol(number[x]) for x in own) for own in inputs)
         expression += "->" + "".join(symbol(number[x]) for x in output)
         compiled = optional("opt_einsum").contract_expression(expression, *[a.shape for a in arrays], optimize=order)
-        yield "opt_einsum", lambda: compiled(*arrays)
+        yield "opt_einsum", lambda: compiled(*arrays), arrays
     if optional("cotengra"):
         names = {label: optional("cotengra").get_symbol(i) for i, label in enumerate(sizes)}
         named = [[names[x] for x in own] for own in inputs]
         tree = optional("cotengra").ContractionTree.from_path(named, [names[x] for x in output],
                                                               {names[x]: n for x, n in sizes.items()}, path=order)
-        yield "cotengra", lambda: tree.contract(arrays)
+        yield "cotengra", lambda: tree.contract(arrays), arrays
+
+
+PERMUTATION = "xbvdtfrhpjnlmkoiqgsecuaw"
 
 
 def cases(options):
-    """(name, peer, our arguments, peer's work)"""
+    """All lines whose peers are installed."""
     numpy, torch, tropical = optional("numpy"), optional("torch"), optional("tropical_gemm")
     size = options.size
+    product = "ij,jk->ik"
     if torch:
         torch.set_num_threads(options.threads)
     gemm = ["gemm", "--size", size]
+    sums = [*gemm, "--semiring", "sum_product"]
     if tropical and numpy:
         for suffix, dtype, name in (("", "f4", "f32"), ("_f64", "f8", "f64"), ("_i32", "i4", "i32")):
             a, b = matrices(numpy, size, dtype)
-            product = getattr(tropical, "maxplus_matmul" + suffix)
-            yield (f"max_plus {name} {size}", "tropical_gemm", [*gemm, "--dtype", name], lambda p=product, a=a, b=b: p(a, b))
+            multiply = getattr(tropical, "maxplus_matmul" + suffix)
+            yield Case(f"max_plus {name} {size}", "tropical_gemm", [*gemm, "--dtype", name], lambda p=multiply, a=a, b=b: p(a, b),
+                       product, (a, b), dtype=name)
         a, b = matrices(numpy, size, "f4")
-        yield (f"max_plus f32 {size} winners", "tropical_gemm", [*gemm, "--dtype", "f32", "--winners"],
-               lambda: tropical.maxplus_matmul_with_argmax(a, b))
-        yield (f"max_times f32 {size}", "tropical_gemm", [*gemm, "--semiring", "max_times"], lambda: tropical.maxmul_matmul(a, b))
+        yield Case(f"max_plus f32 {size} winners", "tropical_gemm", [*gemm, "--dtype", "f32", "--winners"],
+                   lambda: tropical.maxplus_matmul_with_argmax(a, b), product, (a, b), value=lambda both: both[0])
+        yield Case(f"max_times f32 {size}", "tropical_gemm", [*gemm, "--semiring", "max_times"],
+                   lambda: tropical.maxmul_matmul(a, b), product, (a, b), semiring="max_times")
     if torch:
         x, y = torch.rand(size, size), torch.rand(size, size)
-        yield (f"max_plus f32 {size}", "torch", gemm, lambda: torch_tropical(torch, x, y))
-        yield (f"sum_product f32 {size}", "torch", [*gemm, "--semiring", "sum_product"], lambda: x @ y)
+        yield Case(f"max_plus f32 {size}", "torch", gemm, lambda: torch_tropical(torch, x, y), product, (x, y))
+        yield Case(f"sum_product f32 {size}", "torch", sums, lambda: x @ y, product, (x, y), semiring="sum_product")
         large = torch.rand(4096, 4096)
-        yield ("transpose f32 4096", "torch", ["reduce"], lambda: large.t().contiguous())
+        yield Case("transpose f32 4096", "torch", ["reduce"], lambda: large.t().contiguous(), "ij->ji", (large,))
         ranked = torch.rand(2 ** 24).reshape([2] * 24)
-        order = [ord(c) - ord("a") for c in "xbvdtfrhpjnlmkoiqgsecuaw"]
-        yield ("permute f32 2^24", "torch", ["reduce", "--case", "permute"], lambda: ranked.permute(order).contiguous())
+        order = [ord(c) - ord("a") for c in PERMUTATION]
+        yield Case("permute f32 2^24", "torch", ["reduce", "--case", "permute"], lambda: ranked.permute(order).contiguous(),
+                   "abcdefghijklmnopqrstuvwx->" + PERMUTATION, (ranked,))
         p, q = torch.rand(8, 8), torch.rand(8, 8)
-        yield ("einsum call 8x8", "torch", ["overhead", "--size", 8],
-               lambda: torch.einsum("ij,jk->ik", p, q))
+        yield Case("einsum call 8x8", "torch", ["overhead", "--size", 8], lambda: torch.einsum("ij,jk->ik", p, q), product, (p, q),
+                   semiring="sum_product")
         path = options.data / "orders" / "tnbench_tensornetwork.json"
         if path.exists():
-            yield ("549 steps f32", "torch", ["network", path, "--fill", 0.5 ** 0.4, "--semiring", "sum_product", "--dtype",
-                                              "f32", "--order", "file", "--repeats", 3], torch_network(torch, path))
+            fill = 0.5 ** 0.4
+            yield Case("549 steps f32", "torch", ["network", path, "--fill", fill, "--semiring", "sum_product", "--dtype", "f32",
+                                                  "--order", "file", "--repeats", 3], torch_network(torch, path), path,
+                       extra=("--fill", fill, "--order", "file"), semiring="sum_product")
     if numpy:
         a, b = matrices(numpy, size, "f4")
-        yield (f"sum_product f32 {size}", "numpy", [*gemm, "--semiring", "sum_product"], lambda: a @ b)
+        yield Case(f"sum_product f32 {size}", "numpy", sums, lambda: a @ b, product, (a, b), semiring="sum_product")
         large = numpy.random.rand(4096, 4096).astype("f4")
-        yield ("transpose f32 4096", "numpy", ["reduce"], lambda: numpy.ascontiguousarray(large.T))
+        yield Case("transpose f32 4096", "numpy", ["reduce"], lambda: numpy.ascontiguousarray(large.T), "ij->ji", (large,))
         p, q = matrices(numpy, 8, "f4")
-        yield ("einsum call 8x8", "numpy", ["overhead", "--size", 8],
-               lambda: numpy.einsum("ij,jk->ik", p, q))
+        yield Case("einsum call 8x8", "numpy", ["overhead", "--size", 8], lambda: numpy.einsum("ij,jk->ik", p, q), product, (p, q),
+                   semiring="sum_product")
         chain = [numpy.random.rand(2, 2).astype("f4") for _ in range(10)]
         expression = ",".join(chr(97 + i) + chr(98 + i) for i in range(10)) + "->ak"
         small = ["overhead", "--semiring", "sum_product"]
         path = numpy.einsum_path(expression, *chain)[0]
-        yield ("10 matrices 2x2", "numpy", small, lambda: numpy.einsum(expression, *chain, optimize=path))
+        yield Case("10 matrices 2x2", "numpy", small, lambda: numpy.einsum(expression, *chain, optimize=path), expression, chain,
+                   semiring="sum_product")
         if optional("opt_einsum"):
             compiled = optional("opt_einsum").contract_expression(expression, *[m.shape for m in chain])
-            yield ("10 matrices 2x2", "opt_einsum", small, lambda: compiled(*chain))
+            yield Case("10 matrices 2x2", "opt_einsum", small, lambda: compiled(*chain), expression, chain, semiring="sum_product")
         path = options.data / "networks" / "network_large.json"
         if path.exists():
-            for peer, work in network_peers(options, numpy, path):
-                yield ("149 steps f32", peer, ["network", path, "--semiring", "sum_product", "--dtype", "f32"], work)
+            for peer, work, arrays in network_peers(options, numpy, path):
+                yield Case("149 steps f32", peer, ["network", path, "--semiring", "sum_product", "--dtype", "f32"], work, path,
+                           arrays, semiring="sum_product")
 
 
 def side(times, least, repeats, pairs, moved):
@@ -199,11 +246,11 @@ def side(times, least, repeats, pairs, moved):
             "bytes_per_second": moved / times}
 
 
-def measure(options, name, peer, arguments, work):
-    mine, theirs = [], []
+def measure(options, case):
+    name, peer, mine, theirs = case.name, case.peer, [], []
     for _ in range(options.rounds):
-        mine.append(ours(options, "call" in name, *arguments))
-        theirs.append(seconds(work))
+        mine.append(ours(options, "call" in name, *case.arguments))
+        theirs.append(seconds(case.work))
         if options.rounds > 1 and name.startswith("549"):
             break  # a round of the peer takes half a minute
     pairs = mine[0]["pairs_per_second"] * mine[0]["seconds_median"]
@@ -251,10 +298,12 @@ def main():
         os.environ[name] = str(options.threads)  # before the peers are loaded
     rows = []
     print(f"{'work':28} {'peer':14} {'tensum':>12} {'peer':>12} {'ratio':>7}")
-    for name, peer, arguments, work in cases(options):
+    for case in cases(options):
+        name, peer = case.name, case.peer
         if options.only not in f"{name} / {peer}" or (options.skip is not None and options.skip in f"{name} / {peer}"):
             continue
-        row = measure(options, name, peer, arguments, work)
+        case.check(options, optional("numpy"))
+        row = measure(options, case)
         rows.append(row)
         print(f"{name:28} {peer:14} {row['tensum']['seconds_median']:10.3e} s {row['peer_run']['seconds_median']:10.3e} s "
               f"{row['ratio']:7.2f}", flush=True)
