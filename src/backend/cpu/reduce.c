@@ -36,16 +36,75 @@ static void sort_by_a(ts_mode *modes, int32_t count)
     }
 }
 
+/* Sums of floating point are added in blocks, which are added in blocks: so their errors grow by the sizes of the blocks
+ * and the number of the largest ones (semantics, point 9), not by the number of terms. Parts are blocks above these. */
+#define TREE_TERMS 256
+enum { TREE_LEVELS = 3 };
+typedef struct sum_tree {
+    uint8_t levels[TREE_LEVELS][KEPT_BLOCK * 16] __attribute__((aligned(64)));
+    int64_t counts[TREE_LEVELS];
+} sum_tree;
+
+/* How accumulators are added to each other: as elements of this dtype, if they are to be. */
+static const ts_cpu_kernel *tree_kernel(const reduce_job *job)
+{
+    if (job->spec->algebra.semiring != TENSUM_SUM_PRODUCT) {
+        return NULL;
+    }
+    switch (job->spec->algebra.dtype) {
+    case TENSUM_F32:
+    case TENSUM_F64:
+    case TENSUM_C64:
+    case TENSUM_C128: return job->kernel;
+    case TENSUM_F16:
+    case TENSUM_BF16: return ts_cpu_kernel_find(TENSUM_SUM_PRODUCT, TENSUM_F32);
+    default: return NULL; /* exact */
+    }
+}
+
+/* to[j] += from[j], and `from` starts again. */
+static void tree_add(const ts_cpu_kernel *kernel, const void *from, void *to, int32_t count)
+{
+    int64_t kept[KEPT_BLOCK];
+    const int64_t once = 0;
+    for (int32_t j = 0; j < count; j++) {
+        kept[j] = j;
+    }
+    const ts_cpu_reduce piece = {.a = from, .kept = kept, .sum = &once, .kept_count = count, .sum_count = 1,
+                                 .kept_unit = true, .accumulators = to};
+    kernel->reduce(&piece);
+}
+
+/* A block of terms has been summed at level 0: pass on what is complete, or all of it. */
+static void tree_carry(const ts_cpu_kernel *kernel, sum_tree *tree, int32_t count, bool all)
+{
+    for (int32_t level = 0; level + 1 < TREE_LEVELS; level++) {
+        if (!all && ++tree->counts[level] < (level == 0 ? 1 : TREE_TERMS)) {
+            return;
+        }
+        tree_add(kernel, tree->levels[level], tree->levels[level + 1], count);
+        kernel->reduce_start(tree->levels[level], NULL, count);
+        tree->counts[level] = 0;
+    }
+}
+
 /* Results [first, first + count), count at most KEPT_BLOCK, over terms [start, end) into accumulators. */
 static void reduce_terms(const reduce_job *job, const int64_t *kept_a, int64_t count, int64_t start, int64_t end,
                          void *accumulators, int64_t *winners)
 {
     int64_t sum_a[SUM_BLOCK];
+    sum_tree tree;
+    const ts_cpu_kernel *adder = end - start > TREE_TERMS ? tree_kernel(job) : NULL;
     ts_cpu_reduce piece = {
-        .a = job->a, .kept = kept_a, .sum = sum_a, .kept_count = (int32_t)count, .kept_unit = ts_cpu_unit(kept_a, count),
-        .accumulators = accumulators, .winners = winners, .modulus = job->spec->algebra.modulus,
+        .a = job->a, .kept = kept_a, .kept_count = (int32_t)count, .kept_unit = ts_cpu_unit(kept_a, count),
+        .accumulators = adder != NULL ? tree.levels[0] : accumulators, .winners = winners,
+        .modulus = job->spec->algebra.modulus,
     };
     job->kernel->reduce_start(accumulators, winners, (int32_t)count);
+    for (int32_t level = 0; adder != NULL && level < TREE_LEVELS; level++) {
+        job->kernel->reduce_start(tree.levels[level], NULL, (int32_t)count);
+        tree.counts[level] = 0;
+    }
     /* Terms of a single mode have the same offsets in every block, from another place on. */
     const bool single = job->sum_count <= 1;
     const int64_t step = job->sum_count == 1 ? job->sum[0].a * (int64_t)job->element : 0;
@@ -58,9 +117,22 @@ static void reduce_terms(const reduce_job *job, const int64_t *kept_a, int64_t c
             ts_cpu_offsets(job->sum, job->sum_count, TS_TENSOR_A, single ? 0 : start, length, sum_a);
             piece.sum_unit = ts_cpu_unit(sum_a, length);
         }
-        piece.sum_count = (int32_t)length;
-        piece.first = start;
-        job->kernel->reduce(&piece);
+        /* Results one by one are summed in several places at once already. */
+        const bool by_terms = piece.kept_unit && (count >= 16 || !piece.sum_unit);
+        const int64_t block = adder != NULL && by_terms ? TREE_TERMS : SUM_BLOCK;
+        for (int64_t at = 0; at < length; at += block) {
+            piece.sum = sum_a + at;
+            piece.sum_count = (int32_t)ts_min64(block, length - at);
+            piece.first = start + at;
+            job->kernel->reduce(&piece);
+            if (adder != NULL) {
+                tree_carry(adder, &tree, (int32_t)count, false);
+            }
+        }
+    }
+    if (adder != NULL) {
+        tree_carry(adder, &tree, (int32_t)count, true);
+        tree_add(adder, tree.levels[TREE_LEVELS - 1], accumulators, (int32_t)count);
     }
 }
 
