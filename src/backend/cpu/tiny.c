@@ -8,7 +8,8 @@
 #include "backend/cpu/cpu.h"
 
 #define LEAST_BYTES ((int64_t)512 << 10)
-#define TILE_BYTES (16 << 10)
+#define TILE_BYTES (32 << 10)  /* at most; half of it where that holds lines enough, since all of it leaves the first-level cache */
+#define MANY 16               /* positions of the tiny operand's side or of the sum that make a tile a large one */
 #define RUN_BYTES 512 /* contiguous in the result and the operand, where they allow it */
 #define TASK_BYTES ((int64_t)512 << 10)
 #define MOST_BITS 30
@@ -110,7 +111,8 @@ static void tiny_task(void *argument, int64_t index, int32_t worker)
 static bool fits(const tiny_job *job)
 {
     const int64_t positions = job->totals[BATCH] * job->totals[RIGHT];
-    return positions * ts_max64(job->totals[LEFT], job->totals[SUM]) * job->element <= TILE_BYTES &&
+    const int64_t most = ts_max64(job->totals[LEFT], job->totals[SUM]);
+    return positions * most * job->element <= (most >= MANY ? TILE_BYTES : TILE_BYTES / 2) &&
            job->totals[BATCH] <= TS_DIRECT_COLUMNS && job->totals[RIGHT] <= TS_DIRECT_COLUMNS;
 }
 
