@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "backend/cuda/device.h"
+#include "backend/cuda/packed.h"
 
 #include "backend/cuda/nvrtc.h"
 
@@ -39,6 +40,9 @@ static const char *const kernel_names[TS_CUDA_KERNEL_COUNT] = {
     [TS_CUDA_KERNEL_CHAIN_BACK] = "chain_back",
     [TS_CUDA_KERNEL_TREE] = "tree",
     [TS_CUDA_KERNEL_FOLD] = "fold",
+    [TS_CUDA_KERNEL_SURVEY] = "survey",
+    [TS_CUDA_KERNEL_PACK] = "pack",
+    [TS_CUDA_KERNEL_PACKED] = "packed",
     [TS_CUDA_KERNEL_ABSORB] = "absorb",
     [TS_CUDA_KERNEL_SEED] = "seed",
     [TS_CUDA_KERNEL_COPY] = "copy",
@@ -100,6 +104,7 @@ static tensum_status describe(ts_cuda_device *device, const ts_cuda_driver *driv
     device->capability = 10 * major + minor;
     device->shared_limit = shared > 0 ? (uint32_t)shared : 48u * 1024u;
     device->memory_total = total;
+    device->packed = ts_cuda_packed_choice();
     device->stream_ordered = pools != 0 && driver->allocate_async != NULL && driver->release_async != NULL;
 done:
     return status;

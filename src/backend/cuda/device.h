@@ -35,6 +35,9 @@ typedef enum ts_cuda_kernel {
     TS_CUDA_KERNEL_CHAIN_BACK,
     TS_CUDA_KERNEL_TREE,
     TS_CUDA_KERNEL_FOLD,
+    TS_CUDA_KERNEL_SURVEY,
+    TS_CUDA_KERNEL_PACK,
+    TS_CUDA_KERNEL_PACKED,
     TS_CUDA_KERNEL_ABSORB,
     TS_CUDA_KERNEL_SEED,
     /* of the common module; by element size or dtype */
@@ -83,6 +86,7 @@ struct ts_cuda_device {
     uint32_t shared_limit; /* dynamic shared bytes a block may be given */
     uint64_t memory_total;
     bool stream_ordered;   /* cuMemAllocAsync works */
+    int packed;            /* products through packed panels: 0 where that is faster, 1 always, -1 never */
     atomic_bool lost;      /* an error that no later call survives */
     ts_cuda_counters counters;
 

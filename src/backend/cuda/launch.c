@@ -2,6 +2,7 @@
 
 #include "backend/cuda/chain.h"
 #include "backend/cuda/move.h"
+#include "backend/cuda/packed.h"
 #include "backend/cuda/stream.h"
 
 #include <stddef.h>
@@ -19,7 +20,8 @@ tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dt
         bool tiles = kernel < TS_CUDA_KERNEL_COMBINE || kernel == TS_CUDA_KERNEL_STREAM || kernel == TS_CUDA_KERNEL_MOVE ||
                      kernel == TS_CUDA_KERNEL_MOVE_NARROW || kernel == TS_CUDA_KERNEL_CHAIN ||
                      kernel == TS_CUDA_KERNEL_CHAIN_BACK || kernel == TS_CUDA_KERNEL_TREE ||
-                     kernel == TS_CUDA_KERNEL_FOLD || kernel == TS_CUDA_KERNEL_DECODE;
+                     kernel == TS_CUDA_KERNEL_FOLD || kernel == TS_CUDA_KERNEL_DECODE || kernel == TS_CUDA_KERNEL_SURVEY ||
+                     kernel == TS_CUDA_KERNEL_PACK || kernel == TS_CUDA_KERNEL_PACKED;
         uint32_t shared = tiles ? device->shared_limit : 0;
         TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
         kernels->has[kernel] = kernels->functions[kernel] != NULL;
@@ -46,7 +48,7 @@ void ts_cuda_add_table(ts_cuda_list *list, size_t bytes, void *table_pointer, ts
 }
 
 /* Write modes into a parameter struct, the long ones into a table. Returns the bytes of the struct that are used. */
-static void put_modes(ts_cuda_list *list, const ts_mode *modes, int32_t count, bool wide, ts_cuda_modes *target)
+void ts_cuda_put_modes(ts_cuda_list *list, const ts_mode *modes, int32_t count, bool wide, ts_cuda_modes *target)
 {
     ts_cuda_mode *table = target->table;
 
@@ -74,7 +76,7 @@ static void put_modes(ts_cuda_list *list, const ts_mode *modes, int32_t count, b
 }
 
 /* Bytes of a parameter struct that ends with a mode table. */
-static size_t used_bytes(size_t modes_offset, const ts_cuda_modes *modes)
+size_t ts_cuda_used_bytes(size_t modes_offset, const ts_cuda_modes *modes)
 {
     int32_t count = modes->count > TS_CUDA_INLINE_MODES ? 0 : modes->count;
     return modes_offset + offsetof(ts_cuda_modes, table) + (size_t)count * sizeof modes->table[0];
@@ -165,10 +167,10 @@ static tensum_status too_many(int32_t count)
     return TENSUM_OK;
 }
 
-static tensum_status add_combine(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_mode *modes,
-                                 int32_t count, int64_t results, int64_t splits, int64_t modulus, uint8_t winner_bytes,
-                                 ts_cu_address partial_w, ts_cuda_pointer c, ts_cuda_pointer w,
-                                 ts_cuda_switch accumulate)
+tensum_status ts_cuda_add_combine(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_mode *modes,
+                                  int32_t count, int64_t results, int64_t splits, int64_t modulus, uint8_t winner_bytes,
+                                  ts_cu_address partial_w, ts_cuda_pointer c, ts_cuda_pointer w,
+                                  ts_cuda_switch accumulate)
 {
     tensum_status status = TENSUM_OK;
     ts_cuda_combine p = {0};
@@ -183,9 +185,9 @@ static tensum_status add_combine(ts_cuda_list *list, const ts_cuda_kernels *kern
     p.tile_count = (results + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
     p.modulus = modulus;
     p.winner_bytes = winner_bytes;
-    put_modes(list, modes, count, results >= (int64_t)1 << 31, &p.modes);
+    ts_cuda_put_modes(list, modes, count, results >= (int64_t)1 << 31, &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_COMBINE, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
-                           used_bytes(offsetof(ts_cuda_combine, modes), &p.modes)));
+                           ts_cuda_used_bytes(offsetof(ts_cuda_combine, modes), &p.modes)));
     ts_cuda_reads(list, ts_cuda_at(list->scratch), 1);
     ts_cuda_writes(list, c, TS_CUDA_SPAN(modes, count, c, tensum_dtype_bytes(kernels->dtype)));
     if (winner_bytes != 0) {
@@ -301,15 +303,15 @@ static tensum_status add_fold(ts_cuda_list *list, const ts_cuda_kernels *kernels
     p.conjugate_b = spec->conjugate_b;
     blocks = p.tile_count < 2 * (int64_t)list->units ? p.tile_count : 2 * (int64_t)list->units;
     ts_cuda_note_scratch(list, (size_t)(blocks * results) * value);
-    put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
+    ts_cuda_put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_FOLD, ts_cuda_grid(blocks), TS_CUDA_FOLD_THREADS,
                            ts_cuda_fold_shared(rows, (uint32_t)bytes, (uint32_t)value), &p,
-                           used_bytes(offsetof(ts_cuda_fold, modes), &p.modes)));
+                           ts_cuda_used_bytes(offsetof(ts_cuda_fold, modes), &p.modes)));
     ts_cuda_reads(list, p.a, TS_CUDA_SPAN(modes, kept + p.sum_count, a, bytes));
     ts_cuda_reads(list, p.b, TS_CUDA_SPAN(modes, kept + p.sum_count, b, bytes));
     ts_cuda_writes(list, ts_cuda_at(list->scratch), 1);
-    TRY(add_combine(list, kernels, modes, kept, results, blocks, spec->algebra.modulus, 0, 0, from->c, ts_cuda_at(0),
-                    from->accumulate));
+    TRY(ts_cuda_add_combine(list, kernels, modes, kept, results, blocks, spec->algebra.modulus, 0, 0, from->c, ts_cuda_at(0),
+                            from->accumulate));
 done:
     return status;
 }
@@ -392,6 +394,13 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     p.right = spec->right;
     p.conjugate_a = spec->conjugate_a;
     p.conjugate_b = spec->conjugate_b;
+    if (ts_cuda_suits_packed(list, kernels, spec)) {
+        p.a = a;
+        p.b = b;
+        p.c = c;
+        p.accumulate = with_always(accumulate, spec->accumulate);
+        return ts_cuda_add_packed(list, kernels, spec, &p, modes);
+    }
     if (choice.swap) {
         swap_sides(&p, modes, kept + p.sum_count);
     }
@@ -411,15 +420,15 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     p.tile_count = choice.tile_count;
     p.modulus = spec->algebra.modulus;
     p.winner_bytes = spec->winner_bytes;
-    put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
+    ts_cuda_put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
-                           at_least_stream(list, used_bytes(offsetof(ts_cuda_contract, modes), &p.modes))));
+                           at_least_stream(list, ts_cuda_used_bytes(offsetof(ts_cuda_contract, modes), &p.modes))));
     ts_cuda_reads(list, p.a, TS_CUDA_SPAN(modes, kept + p.sum_count, a, bytes));
     ts_cuda_reads(list, p.b, TS_CUDA_SPAN(modes, kept + p.sum_count, b, bytes));
     write_results(list, modes, kept, bytes, choice.splits, spec->winner_bytes, c, w);
     if (choice.splits > 1) {
-        TRY(add_combine(list, kernels, modes, kept, spec->batch * spec->left * spec->right, choice.splits,
-                        spec->algebra.modulus, spec->winner_bytes, p.partial_w, c, w, p.accumulate));
+        TRY(ts_cuda_add_combine(list, kernels, modes, kept, spec->batch * spec->left * spec->right, choice.splits,
+                                spec->algebra.modulus, spec->winner_bytes, p.partial_w, c, w, p.accumulate));
     }
 done:
     return status;
@@ -439,7 +448,7 @@ static tensum_status add_copy(ts_cuda_list *list, const ts_cuda_kernels *common,
     }
     p->tile_count = (p->kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
     TRY(ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_COPY, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, 0, p,
-                           at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p->modes))));
+                           at_least_stream(list, ts_cuda_used_bytes(offsetof(ts_cuda_reduce, modes), &p->modes))));
     ts_cuda_reads(list, p->a, TS_CUDA_SPAN(modes, p->kept_count, a, tensum_dtype_bytes(common->dtype)));
     ts_cuda_writes(list, p->c, TS_CUDA_SPAN(modes, p->kept_count, c, tensum_dtype_bytes(common->dtype)));
 done:
@@ -472,7 +481,7 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
     p.split_terms = spec->sum;
     p.modulus = spec->algebra.modulus;
     p.winner_bytes = spec->winner_bytes;
-    put_modes(list, modes, p.kept_count + p.sum_count, is_wide(spec->kept, spec->sum, 0, 0), &p.modes);
+    ts_cuda_put_modes(list, modes, p.kept_count + p.sum_count, is_wide(spec->kept, spec->sum, 0, 0), &p.modes);
     if (spec->sum == 1 && !spec->accumulate && accumulate.slot == 0 && spec->winner_bytes == 0) {
         return add_copy(list, common, &p, modes);
     }
@@ -497,11 +506,11 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
     p.split_terms = choice.split_terms;
     p.tile_count = choice.tile_count;
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
-                           at_least_stream(list, used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes))));
+                           at_least_stream(list, ts_cuda_used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes))));
     ts_cuda_reads(list, a, TS_CUDA_SPAN(modes, p.kept_count + p.sum_count, a, bytes));
     write_results(list, modes, p.kept_count, bytes, choice.splits, spec->winner_bytes, c, w);
     if (choice.splits > 1) {
-        TRY(add_combine(list, kernels, modes, p.kept_count, spec->kept, choice.splits, spec->algebra.modulus,
+        TRY(ts_cuda_add_combine(list, kernels, modes, p.kept_count, spec->kept, choice.splits, spec->algebra.modulus,
                         spec->winner_bytes, p.partial_w, c, w, p.accumulate));
     }
 done:
@@ -572,9 +581,9 @@ tensum_status ts_cuda_add_adjoint(ts_cuda_list *list, const ts_cuda_kernels *ker
     p.winner_bytes = spec->winner_bytes;
     p.tile_count = ts_cuda_adjoint_tiles(spec->winner_bytes != 0, spec->batch, rows, others, spec->sum);
     shared = ts_cuda_adjoint_shared(spec->winner_bytes != 0, spec->batch, rows, others, spec->sum);
-    put_modes(list, modes, count, is_wide(elements, spec->left, spec->right, spec->sum), &p.modes);
+    ts_cuda_put_modes(list, modes, count, is_wide(elements, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, shared, &p,
-                           used_bytes(offsetof(ts_cuda_adjoint, modes), &p.modes)));
+                           ts_cuda_used_bytes(offsetof(ts_cuda_adjoint, modes), &p.modes)));
     touch_adjoint(list, kernels, modes, count, spec->winner_bytes, p.a, p.b, p.c, p.w, p.g, p.d);
 done:
     return status;
@@ -616,10 +625,10 @@ tensum_status ts_cuda_add_reduce_adjoint(ts_cuda_list *list, const ts_cuda_kerne
         return TENSUM_OK;
     }
     p.tile_count = (elements + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
-    put_modes(list, modes, p.kept_count + p.sum_count, is_wide(elements, spec->kept, spec->sum, 0),
+    ts_cuda_put_modes(list, modes, p.kept_count + p.sum_count, is_wide(elements, spec->kept, spec->sum, 0),
               &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_REDUCE_ADJOINT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0,
-                           &p, used_bytes(offsetof(ts_cuda_reduce_adjoint, modes), &p.modes)));
+                           &p, ts_cuda_used_bytes(offsetof(ts_cuda_reduce_adjoint, modes), &p.modes)));
     touch_adjoint(list, kernels, modes, p.kept_count + p.sum_count, spec->winner_bytes, p.a, ts_cuda_at(0), p.c, p.w, p.g,
                   p.d);
 done:
@@ -634,9 +643,9 @@ tensum_status ts_cuda_add_slices(ts_cuda_list *list, const ts_cuda_kernels *kern
     }
     count = ts_modes_fuse(modes, count);
     p->tile_count = (p->elements + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
-    put_modes(list, modes, count, p->elements >= (int64_t)1 << 31, &p->modes);
+    ts_cuda_put_modes(list, modes, count, p->elements >= (int64_t)1 << 31, &p->modes);
     return ts_cuda_add_launch(list, kernels, kernel, ts_cuda_grid(p->tile_count), TS_CUDA_THREADS, 0, p,
-                              used_bytes(offsetof(ts_cuda_slices, modes), &p->modes));
+                              ts_cuda_used_bytes(offsetof(ts_cuda_slices, modes), &p->modes));
 }
 
 tensum_status ts_cuda_add_fill(ts_cuda_list *list, const ts_cuda_kernels *common, const ts_mode *modes, int32_t count,
@@ -654,9 +663,9 @@ tensum_status ts_cuda_add_fill(ts_cuda_list *list, const ts_cuda_kernels *common
     p.c = c;
     p.tile_count = (p.elements + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
     memcpy(p.value, value, tensum_dtype_bytes(common->dtype));
-    put_modes(list, fused, count, is_wide(p.elements, 0, 0, 0), &p.modes);
+    ts_cuda_put_modes(list, fused, count, is_wide(p.elements, 0, 0, 0), &p.modes);
     TRY(ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_FILL, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
-                           used_bytes(offsetof(ts_cuda_fill, modes), &p.modes)));
+                           ts_cuda_used_bytes(offsetof(ts_cuda_fill, modes), &p.modes)));
     ts_cuda_writes(list, c, TS_CUDA_SPAN(fused, count, c, tensum_dtype_bytes(common->dtype)));
 done:
     return status;
@@ -680,9 +689,9 @@ tensum_status ts_cuda_add_convert(ts_cuda_list *list, const ts_cuda_kernels *com
     p.splits = 1;
     p.split_terms = 1;
     p.tile_count = (p.kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
-    put_modes(list, fused, p.kept_count, is_wide(p.kept, 0, 0, 0), &p.modes);
+    ts_cuda_put_modes(list, fused, p.kept_count, is_wide(p.kept, 0, 0, 0), &p.modes);
     TRY(ts_cuda_add_launch(list, common, TS_CUDA_KERNEL_CONVERT, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
-                           used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes)));
+                           ts_cuda_used_bytes(offsetof(ts_cuda_reduce, modes), &p.modes)));
     ts_cuda_reads(list, a, TS_CUDA_SPAN(fused, p.kept_count, a, tensum_dtype_bytes(common->dtype)));
     ts_cuda_writes(list, c, TS_CUDA_SPAN(fused, p.kept_count, c, tensum_dtype_bytes(tensum_dtype_gradient(common->dtype))));
 done:

@@ -107,6 +107,17 @@ void ts_cuda_note_scratch(ts_cuda_list *list, size_t bytes);
 /* Room in the tables: `bytes` of host memory at *table and its device address. */
 void ts_cuda_add_table(ts_cuda_list *list, size_t bytes, void *table_pointer, ts_cu_address *address);
 
+/* Parts of steps. Write modes into a parameter struct, the long ones into a table. */
+void ts_cuda_put_modes(ts_cuda_list *list, const ts_mode *modes, int32_t count, bool wide, ts_cuda_modes *target);
+/* Bytes of a parameter struct that ends with a mode table. */
+size_t ts_cuda_used_bytes(size_t modes_offset, const ts_cuda_modes *modes);
+void ts_cuda_note_scratch(ts_cuda_list *list, size_t bytes);
+/* Add up what splits left in scratch; modes: c, w strides. */
+tensum_status ts_cuda_add_combine(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_mode *modes,
+                                  int32_t count, int64_t results, int64_t splits, int64_t modulus, uint8_t winner_bytes,
+                                  ts_cu_address partial_w, ts_cuda_pointer c, ts_cuda_pointer w,
+                                  ts_cuda_switch accumulate);
+
 /* Enqueue one launch. */
 tensum_status ts_cuda_launch_one(ts_cuda_device *device, const ts_cuda_list *list, int64_t index, ts_cu_stream stream);
 

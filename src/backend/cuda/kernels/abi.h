@@ -14,6 +14,8 @@
  *     ts_<semiring>_<dtype>_chain_back              ts_cuda_chain_back       sum_product whose cotangents have its dtype
  *     ts_<semiring>_<dtype>_tree                    ts_cuda_tree             subtrees of small steps
  *     ts_<semiring>_<dtype>_fold                    ts_cuda_fold             few results of two huge operands
+ *     ts_<semiring>_<dtype>_survey, _pack           ts_cuda_pack             large products through packed panels: see
+ *     ts_<semiring>_<dtype>_packed                  ts_cuda_packed           packed_abi.h
  *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
  *     ts_<semiring>_<dtype>_reduce                  ts_cuda_reduce           one thread per result
  *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           one block per result
@@ -130,6 +132,7 @@ typedef struct ts_cuda_contract {
     int64_t batch, left, right, sum;
     int64_t left_tiles, right_tiles, splits, split_terms, tile_count;
     int64_t modulus;
+    uint64_t only; /* tiles: 0, or a byte for each item: where it is 0 the item is left alone */
     int32_t batch_count, left_count, right_count, sum_count;
     int32_t conjugate_a, conjugate_b;
     int32_t winner_bytes; /* 0, 4, 8 */

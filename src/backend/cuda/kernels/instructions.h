@@ -90,6 +90,20 @@ TS_DEVICE int64_t ts_multiply_wide(int32_t x, int32_t y)
     asm("mul.wide.s32 %0, %1, %2;" : "=l"(z) : "r"(x), "r"(y));
     return z;
 }
+/* A 16x8 block of sums += 16x16 by 16x8, by a warp. Lane 4 g + t has sums (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1),
+ * of the left factor terms (2 t, 2 t + 1) of rows g and g + 8, then the same 8 terms on, and of the right factor, for column
+ * g, terms (2 t, 2 t + 1) (low) and 8 on (high). Products are exact; sums are those of f32, but truncated. */
+#define TS_MATRIX(name, type)                                                                                              \
+    TS_DEVICE void name(float &s, float &t, float &u, float &v, const uint32_t *x, uint32_t low, uint32_t high)            \
+    {                                                                                                                      \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "    \
+                     "{%8, %9}, {%0, %1, %2, %3};"                                                                         \
+                     : "+f"(s), "+f"(t), "+f"(u), "+f"(v)                                                                  \
+                     : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(low), "r"(high));                                   \
+    }
+TS_MATRIX(ts_matrix_f16, "f16")
+TS_MATRIX(ts_matrix_bf16, "bf16")
+#undef TS_MATRIX
 TS_DEVICE int32_t ts_first_lane(uint32_t mask) { return __ffs((int)mask) - 1; }
 TS_DEVICE int32_t ts_count_lanes(uint32_t mask) { return __popc(mask); }
 /* 0xff in each byte where x and y agree. */
@@ -160,6 +174,34 @@ TS_DEVICE float ts_exp_fast(float x) { return expf(x); }
 TS_DEVICE float ts_fma(float x, float y, float z) { return fmaf(x, y, z); }
 TS_DEVICE double ts_fma(double x, double y, double z) { return fma(x, y, z); }
 TS_DEVICE int64_t ts_multiply_wide(int32_t x, int32_t y) { return (int64_t)x * y; }
+/* See above. Every lane learns of the others' words and adds up its own four sums. */
+template <float (*Load)(uint16_t)>
+TS_DEVICE void ts_matrix(float &s, float &t, float &u, float &v, const uint32_t *x, uint32_t low, uint32_t high)
+{
+    const uint32_t right[2] = {low, high};
+    uint32_t left_low[64], left_high[64], all_right[64], present; /* two words of each lane */
+    float *const sums[4] = {&s, &t, &u, &v};
+    const int32_t group = ts_thread() % 32 / 4, place = ts_thread() % 4;
+    ts_sim_exchange(x, 8, reinterpret_cast<unsigned char *>(left_low), &present);
+    ts_sim_exchange(x + 2, 8, reinterpret_cast<unsigned char *>(left_high), &present);
+    ts_sim_exchange(right, 8, reinterpret_cast<unsigned char *>(all_right), &present);
+    for (int32_t i = 0; i < 4; i++) {
+        const int32_t column = 2 * place + i % 2;
+        for (int32_t term = 0; term < 16; term++) {
+            const uint32_t word = (term < 8 ? left_low : left_high)[(group * 4 + term % 8 / 2) * 2 + i / 2];
+            const uint32_t other = all_right[(column * 4 + term % 8 / 2) * 2 + term / 8];
+            *sums[i] += Load((uint16_t)(word >> term % 2 * 16)) * Load((uint16_t)(other >> term % 2 * 16));
+        }
+    }
+}
+TS_DEVICE void ts_matrix_f16(float &s, float &t, float &u, float &v, const uint32_t *x, uint32_t low, uint32_t high)
+{
+    ts_matrix<ts_load_f16>(s, t, u, v, x, low, high);
+}
+TS_DEVICE void ts_matrix_bf16(float &s, float &t, float &u, float &v, const uint32_t *x, uint32_t low, uint32_t high)
+{
+    ts_matrix<ts_load_bf16>(s, t, u, v, x, low, high);
+}
 TS_DEVICE int32_t ts_first_lane(uint32_t mask) { return __builtin_ffs((int)mask) - 1; }
 TS_DEVICE int32_t ts_count_lanes(uint32_t mask) { return __builtin_popcount(mask); }
 TS_DEVICE uint32_t ts_equal_bytes(uint32_t x, uint32_t y)

@@ -3,6 +3,7 @@
 #include "chain_back.h"
 #include "direct.h"
 #include "fold.h"
+#include "packed.h"
 #include "path.h"
 #include "stream.h"
 #include "tile.h"
@@ -118,10 +119,53 @@
 #define TS_LARGE_W_0(d)
 #define TS_LARGE_W_1(d) TS_TILED(d, contract_deep_w, DEEP, 1, 2, 128, 64, 16, 8, 4, 256, 4, 2)
 
+/* Large products through packed panels: pairs that packed.h knows. */
+#define TS_PACKED(d)                                                                                                       \
+    TS_KERNEL(TS_NAME(d, pack), ts_cuda_pack, TS_CUDA_THREADS) { ts_packer<pair_##d, false>::run(p); }                     \
+    TS_KERNEL_BLOCKS(TS_NAME(d, packed), ts_cuda_packed, ts_packed_shape<ts_dense<pair_##d>::shape>::threads,              \
+                     ts_packed_shape<ts_dense<pair_##d>::shape>::blocks)                                                   \
+    {                                                                                                                      \
+        ts_packed_shape<ts_dense<pair_##d>::shape>::of<pair_##d>::type::run(p);                                            \
+    }
+#define TS_SURVEYED(d)                                                                                                     \
+    TS_KERNEL(TS_NAME(d, survey), ts_cuda_pack, TS_CUDA_THREADS) { ts_packer<pair_##d, true>::run(p); }                    \
+    TS_PACKED(d)
+#define TS_DENSE_0_NUMBER_f16(d) TS_PACKED(d)
+#define TS_DENSE_0_NUMBER_bf16(d) TS_PACKED(d)
+#define TS_DENSE_0_NUMBER_f32(d) TS_PACKED(d)
+#define TS_DENSE_0_NUMBER_f64(d) TS_PACKED(d)
+#define TS_DENSE_0_NUMBER_c64(d) TS_PACKED(d)
+#define TS_DENSE_0_NUMBER_c128(d)
+#define TS_DENSE_0_NUMBER_i16(d)
+#define TS_DENSE_0_NUMBER_i32(d) TS_PACKED(d)
+#define TS_DENSE_0_NUMBER_i64(d)
+#define TS_DENSE_0_FLOATING_f16(d) TS_SURVEYED(d)
+#define TS_DENSE_0_FLOATING_bf16(d) TS_SURVEYED(d)
+#define TS_DENSE_0_FLOATING_f32(d) TS_SURVEYED(d)
+#define TS_DENSE_0_FLOATING_f64(d) TS_SURVEYED(d)
+#define TS_DENSE_0_BOOLEAN_bool(d) TS_PACKED(d)
+#define TS_DENSE_0_COUNTED_vc64(d)
+#define TS_DENSE_0_COUNTED_vc128(d)
+#define TS_DENSE_0_RESIDUE_i64(d)
+#define TS_DENSE_1_BOOLEAN_bool(d) TS_PACKED(d)
+#define TS_DENSE_1_ORDERED_f16(d)
+#define TS_DENSE_1_ORDERED_bf16(d)
+#define TS_DENSE_1_ORDERED_f32(d)
+#define TS_DENSE_1_ORDERED_f64(d) TS_PACKED(d)
+#define TS_DENSE_1_ORDERED_i16(d)
+#define TS_DENSE_1_ORDERED_i32(d)
+#define TS_DENSE_1_ORDERED_i64(d)
+#define TS_DENSE_1_FLOATING_f16(d)
+#define TS_DENSE_1_FLOATING_bf16(d)
+#define TS_DENSE_1_FLOATING_f32(d)
+#define TS_DENSE_1_FLOATING_f64(d) TS_PACKED(d)
+#define TS_DENSE(d) TS_JOIN(TS_JOIN(TS_JOIN(TS_JOIN(TS_JOIN(TS_DENSE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES), _), d)(d)
+
 #define TS_PAIR(s, a, m, sel, d)      \
     TS_DEFINE_PAIR(a, m, sel, d)      \
     TS_ALWAYS(d)                      \
     TS_MORE(d)                        \
-    TS_LARGE(TS_LARGE_##d(d))
+    TS_LARGE(TS_LARGE_##d(d))         \
+    TS_DENSE(d)
 #define TS_EXPAND(list, ...) list(__VA_ARGS__)
 TS_EXPAND(TS_JOIN(TS_DTYPES_, TS_MODULE_DTYPES), TS_MODULE_SEMIRING, TS_MODULE_ADD, TS_MODULE_MUL, TS_MODULE_SELECTIVE)

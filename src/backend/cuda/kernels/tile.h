@@ -618,6 +618,9 @@ struct ts_tile {
         const bool steep_a = !M::raw && NA % WA == 0 && ts_steep<true>(p, modes, ts_address(p.a), p.batch_count, p.left_count, p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
         const bool steep_b = !M::raw && NB % WB == 0 && ts_steep<false>(p, modes, ts_address(p.b), p.batch_count + p.left_count, p.right_count, p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
         for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
+            if (p.only != 0 && reinterpret_cast<const uint8_t *>((uintptr_t)p.only)[item] == 0) {
+                continue;
+            }
             const ts_contract_item place = ts_contract_item_of(p, item);
             const int32_t panels = (int32_t)((place.last - place.first + BK - 1) / BK); /* 2^31 of them are years of work */
             const ts_cuda_offsets base = ts_offsets_of(modes, p.batch_count, p.modes.wide, place.batch);

@@ -1,0 +1,89 @@
+/* Large products through packed panels, in two or three launches: see packed.h. For host and kernels.
+ *
+ * `survey` (log_sum_exp) notes the largest element of each row of both operands, `pack` copies both into panels as
+ * the product wants them, `packed` multiplies. An operand's rows are cut into tiles of `width`, its terms are padded to
+ * `depth`; element (batch, row, term) lies at
+ *     ((batch * tiles + row / width) * depth + term) * planes * width + plane * width + row % width
+ * in units of the pair's class. A unit is one element, one of its two parts (planes), two terms of a row, or the bits of 32;
+ * then depth counts units, and those of two terms lie by blocks of 16 rows and 16 terms as tensor cores take them. Rows
+ * and terms past the end are zero of the semiring, so the product has no edges but the stores'.
+ *
+ * Notes: what has to be known of a row as a whole: [chunk][(batch * tiles + row / width) * width + row % width], one for
+ * each chunk of terms, joined by who reads them. */
+#ifndef TS_CUDA_PACKED_ABI_H
+#define TS_CUDA_PACKED_ABI_H
+
+#include "abi.h"
+
+/* X(id, rows, columns, terms, a thread's rows, its columns, threads, stages, blocks, planes, bytes of a unit, terms in a unit).
+ * From bench/tune/packed.sh, on an H200. */
+#define TS_CUDA_PACKED_CLASSES(X)                     \
+    X(SINGLE, 128, 128, 32, 8, 8, 256, 3, 2, 1, 4, 1) \
+    X(DOUBLE, 128, 64, 16, 8, 8, 128, 4, 2, 1, 8, 1)  \
+    X(PAIRED, 128, 128, 8, 8, 8, 256, 4, 1, 2, 4, 1)  \
+    X(BITS, 128, 128, 16, 8, 8, 256, 4, 2, 1, 4, 32)  \
+    X(HALF, 128, 128, 32, 4, 16, 256, 3, 2, 1, 4, 2)
+
+typedef enum ts_cuda_packed_class {
+#define TS_CUDA_PACKED_ENUM(id, ...) TS_CUDA_PACKED_##id,
+    TS_CUDA_PACKED_CLASSES(TS_CUDA_PACKED_ENUM)
+#undef TS_CUDA_PACKED_ENUM
+        TS_CUDA_PACKED_CLASS_COUNT
+} ts_cuda_packed_class;
+
+#define TS_CUDA_PACK_TERMS 64      /* a step of pack: terms of all rows of a tile */
+#define TS_CUDA_PACK_TABLE 256     /* offsets of terms at a time */
+#define TS_CUDA_CAREFUL_ROWS 32    /* tiles of contract_small, by which results are done again */
+#define TS_CUDA_CAREFUL_COLUMNS 64
+
+typedef struct ts_cuda_pack_side {
+    ts_cuda_pointer from;
+    uint64_t to, notes;   /* notes: 0 where the pair takes none */
+    int64_t rows, tiles;
+    int32_t width, conjugate;
+} ts_cuda_pack_side;
+/* Item: (batch * tiles + tile) * chunks + chunk of side 0, then of side 1. Modes: batch, left, right, sum. */
+typedef struct ts_cuda_pack {
+    ts_cuda_pack_side side[2];
+    int64_t batch, sum;
+    int64_t depth;        /* in elements: a multiple of TS_CUDA_PACK_TERMS */
+    int64_t chunk;        /* elements per chunk: the same */
+    int64_t chunks, tile_count;
+    int64_t modulus;
+    int32_t batch_count, left_count, right_count, sum_count;
+    ts_cuda_modes modes;
+} ts_cuda_pack;
+
+/* Item = ((batch * splits + split) * left_tiles + left_tile) * right_tiles + right_tile. Modes: batch, left, right, c strides.
+ * Splits as in ts_cuda_contract, in panels. `careful`: 0, or a byte for each tile that contract_small has of the same
+ * product: set where it has to do the tile, whose results are then not stored here. */
+typedef struct ts_cuda_packed {
+    ts_cuda_pointer c;
+    ts_cuda_switch accumulate;
+    uint64_t a, b, a_notes, b_notes;
+    uint64_t partial, careful;
+    int64_t batch, left, right;
+    int64_t left_tiles, right_tiles, splits;
+    int64_t panels, split_panels, tile_count;
+    int64_t chunks; /* of notes */
+    int64_t modulus;
+    int32_t batch_count, left_count, right_count, pad;
+    ts_cuda_modes modes;
+} ts_cuda_packed;
+
+/* Dynamic shared bytes: stages of panels, through which results go too, or the tables that come after them. */
+TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_packed_shared(uint32_t rows, uint32_t columns, uint32_t terms, uint32_t stages,
+                                                                uint32_t planes, uint32_t unit)
+{
+    return stages * terms * (rows + columns) * planes * unit /* panels */
+           + (rows > columns ? rows : columns) * planes * unit /* read past the last */
+           + (rows + columns) * 16u + 128u /* tables of offsets, notes */
+           + 128u; /* barriers */
+}
+/* Of pack: offsets of rows and terms, notes, a step. */
+TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_pack_shared(uint32_t width, uint32_t storage)
+{
+    return (width + TS_CUDA_PACK_TABLE) * 8u + 256u * 8u + width * 8u + TS_CUDA_PACK_TERMS * (width + 1u) * storage;
+}
+
+#endif

@@ -1,0 +1,253 @@
+#define _GNU_SOURCE
+#include "backend/cuda/packed.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "backend/cuda/kernels/packed_abi.h"
+
+typedef struct shape {
+    int32_t rows, columns, terms, threads, stages, blocks, planes, unit, in_unit;
+} shape;
+static const shape shapes[TS_CUDA_PACKED_CLASS_COUNT] = {
+#define SHAPE(id, rows, columns, terms, tm, tn, threads, stages, blocks, planes, unit, in_unit) \
+    [TS_CUDA_PACKED_##id] = {rows, columns, terms, threads, stages, blocks, planes, unit, in_unit},
+    TS_CUDA_PACKED_CLASSES(SHAPE)
+#undef SHAPE
+};
+
+/* How a step is cut up, and what lies where in scratch. */
+typedef struct layout {
+    const shape *shape;
+    bool noted, surveyed;
+    int64_t tiles[2];
+    int64_t depth, chunk, chunks; /* terms */
+    int64_t panels, split_panels, splits;
+    int64_t careful_tiles[2];
+    size_t to[2], notes[2], careful, total; /* partial results come first */
+} layout;
+
+static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+int ts_cuda_packed_choice(void)
+{
+    const char *choice = secure_getenv("TENSUM_CUDA_PACKED");
+    return choice == NULL ? 0 : strcmp(choice, "always") == 0 ? 1 : strcmp(choice, "never") == 0 ? -1 : 0;
+}
+
+static uint32_t shared_of(const shape *s)
+{
+    return ts_cuda_packed_shared((uint32_t)s->rows, (uint32_t)s->columns, (uint32_t)s->terms, (uint32_t)s->stages, (uint32_t)s->planes,
+                                 (uint32_t)s->unit);
+}
+static uint32_t pack_shared_of(const shape *s, tensum_dtype dtype)
+{
+    return ts_cuda_pack_shared((uint32_t)(s->rows > s->columns ? s->rows : s->columns), (uint32_t)tensum_dtype_bytes(dtype));
+}
+
+/* Pairs, for each multiprocessor, from which on the launches and passes of packing pay: where `tensum bench gemm` on an H200
+ * crosses between TENSUM_CUDA_PACKED=never and =always (bench/tune/packed.sh prints both). */
+static double least_pairs(const ts_cuda_kernels *kernels)
+{
+    const bool narrow = kernels->dtype == TENSUM_BOOL || kernels->dtype == TENSUM_F16 || kernels->dtype == TENSUM_BF16;
+    return kernels->has[TS_CUDA_KERNEL_SURVEY] ? 6e5 : narrow ? 2e6 : 4e6;
+}
+
+/* f64 of a selective semiring */
+static bool chooses(const ts_cuda_kernels *kernels)
+{
+    return kernels->dtype == TENSUM_F64 && tensum_semiring_selective((tensum_semiring)kernels->module) != 0;
+}
+static const shape *shape_of(const ts_cuda_kernels *kernels)
+{
+    const bool logarithms = kernels->has[TS_CUDA_KERNEL_SURVEY];
+    switch (kernels->dtype) {
+    case TENSUM_F16:
+    case TENSUM_BF16: return &shapes[logarithms ? TS_CUDA_PACKED_SINGLE : TS_CUDA_PACKED_HALF];
+    case TENSUM_C64: return &shapes[TS_CUDA_PACKED_PAIRED];
+    case TENSUM_BOOL: return &shapes[TS_CUDA_PACKED_BITS];
+    case TENSUM_F64: return &shapes[TS_CUDA_PACKED_DOUBLE];
+    default: return &shapes[TS_CUDA_PACKED_SINGLE];
+    }
+}
+
+static size_t take(size_t *total, size_t bytes)
+{
+    const size_t at = *total;
+    *total += (bytes + 127) / 128 * 128;
+    return at;
+}
+
+static void lay_out(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec, layout *l)
+{
+    const shape *s = shape_of(kernels);
+    const int64_t rows[2] = {spec->left, spec->right}, width[2] = {s->rows, s->columns};
+    const int64_t step = s->terms * s->in_unit > TS_CUDA_PACK_TERMS ? s->terms * s->in_unit : TS_CUDA_PACK_TERMS;
+    const size_t value = ts_cuda_arithmetic_bytes(kernels->dtype);
+    int64_t tiles, slots = (int64_t)list->units * s->blocks, items;
+
+    *l = (layout){.shape = s, .surveyed = kernels->has[TS_CUDA_KERNEL_SURVEY]};
+    l->noted = l->surveyed || chooses(kernels);
+    l->tiles[0] = divide_up(rows[0], width[0]);
+    l->tiles[1] = divide_up(rows[1], width[1]);
+    l->depth = divide_up(spec->sum, step) * step;
+    l->panels = l->depth / s->in_unit / s->terms;
+    items = spec->batch * (l->tiles[0] + l->tiles[1]);
+    l->chunks = divide_up(8 * (int64_t)list->units, items);
+    l->chunks = l->chunks > 64 ? 64 : l->chunks;
+    l->chunk = divide_up(divide_up(l->depth, l->chunks), TS_CUDA_PACK_TERMS) * TS_CUDA_PACK_TERMS;
+    l->chunk = l->chunk == 0 ? TS_CUDA_PACK_TERMS : l->chunk;
+    l->chunks = divide_up(l->depth, l->chunk);
+    tiles = spec->batch * l->tiles[0] * l->tiles[1];
+    l->splits = 1;
+    if (!l->noted && 2 * tiles <= slots && kernels->has[TS_CUDA_KERNEL_COMBINE]) {
+        const int64_t most = l->panels * s->terms / 128, wanted = slots / tiles;
+        l->splits = wanted < most ? wanted : most;
+        l->splits = l->splits < 1 ? 1 : l->splits > 64 ? 64 : l->splits;
+    }
+    l->split_panels = divide_up(l->panels, l->splits);
+    l->splits = l->panels > 0 ? divide_up(l->panels, l->split_panels) : 1;
+    if (l->splits > 1) {
+        (void)take(&l->total, (size_t)(l->splits * spec->batch * spec->left * spec->right) * value);
+    }
+    for (int side = 0; side < 2; side++) {
+        l->to[side] = take(&l->total, (size_t)(spec->batch * l->tiles[side] * width[side] * (l->depth / s->in_unit) * s->planes * s->unit));
+        l->notes[side] = take(&l->total, l->noted ? (size_t)(l->chunks * spec->batch * l->tiles[side] * width[side]) * 8 : 0);
+    }
+    l->careful_tiles[0] = divide_up(rows[0], TS_CUDA_CAREFUL_ROWS);
+    l->careful_tiles[1] = divide_up(rows[1], TS_CUDA_CAREFUL_COLUMNS);
+    l->careful = take(&l->total, l->noted ? (size_t)(spec->batch * l->careful_tiles[0] * l->careful_tiles[1]) : 0);
+}
+
+bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec)
+{
+    const double pairs = (double)spec->batch * (double)spec->left * (double)spec->right * (double)spec->sum;
+    const double operands = (double)spec->batch * ((double)spec->left + (double)spec->right + 256.0) * ((double)spec->sum + 512.0);
+    const int choice = list->device->packed;
+    const shape *s = shape_of(kernels);
+    layout l;
+
+    if (!kernels->has[TS_CUDA_KERNEL_PACKED] || !kernels->has[TS_CUDA_KERNEL_PACK] || !kernels->has[TS_CUDA_KERNEL_CONTRACT_SMALL] ||
+        spec->winner_bytes != 0 || spec->sum == 0 || choice < 0 || spec->batch >= (int64_t)1 << 31 ||
+        operands * s->planes * s->unit > (double)(list->device->memory_total / 8) || shared_of(s) > list->device->shared_limit ||
+        pack_shared_of(s, kernels->dtype) > list->device->shared_limit) {
+        return false;
+    }
+    if (choice > 0) {
+        return true;
+    }
+    if (spec->left < 64 || spec->right < 64 || spec->sum < 64) {
+        return false;
+    }
+    lay_out(list, kernels, spec, &l);
+    /* Packing takes a launch or two and a pass over the operands; tiles have to fill the device, and be filled. */
+    return pairs >= least_pairs(kernels) * list->units &&
+           2 * spec->batch * l.tiles[0] * l.tiles[1] * l.splits >= (l.surveyed ? list->units / 8 : list->units) &&
+           (double)spec->batch * (double)(l.tiles[0] * s->rows) * (double)(l.tiles[1] * s->columns) * (double)l.depth <= 1.6 * pairs;
+}
+
+tensum_status ts_cuda_add_packed(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
+                                 const ts_cuda_contract *from, const ts_mode *modes)
+{
+    tensum_status status = TENSUM_OK;
+    const size_t bytes = tensum_dtype_bytes(kernels->dtype), value = ts_cuda_arithmetic_bytes(kernels->dtype);
+    const int32_t kept = from->batch_count + from->left_count + from->right_count, count = kept + from->sum_count;
+    const bool wide = spec->batch >= (int64_t)1 << 31 || spec->left >= (int64_t)1 << 31 || spec->right >= (int64_t)1 << 31 ||
+                      spec->sum >= (int64_t)1 << 31;
+    const ts_cuda_pointer operands[2] = {from->a, from->b};
+    ts_cuda_pack pack = {0};
+    ts_cuda_packed product = {0};
+    layout l;
+
+    lay_out(list, kernels, spec, &l);
+    ts_cuda_note_scratch(list, l.total);
+    for (int side = 0; side < 2; side++) {
+        pack.side[side].from = operands[side];
+        pack.side[side].to = list->scratch + l.to[side];
+        pack.side[side].notes = l.noted ? list->scratch + l.notes[side] : 0;
+        pack.side[side].rows = side == 0 ? spec->left : spec->right;
+        pack.side[side].tiles = l.tiles[side];
+        pack.side[side].width = side == 0 ? l.shape->rows : l.shape->columns;
+        pack.side[side].conjugate = side == 0 ? from->conjugate_a : from->conjugate_b;
+    }
+    pack.batch = spec->batch;
+    pack.sum = spec->sum;
+    pack.depth = l.depth;
+    pack.chunk = l.chunk;
+    pack.chunks = l.chunks;
+    pack.tile_count = spec->batch * (l.tiles[0] + l.tiles[1]) * l.chunks;
+    pack.modulus = spec->algebra.modulus;
+    pack.batch_count = from->batch_count;
+    pack.left_count = from->left_count;
+    pack.right_count = from->right_count;
+    pack.sum_count = from->sum_count;
+    ts_cuda_put_modes(list, modes, count, wide, &pack.modes);
+    for (int survey = l.surveyed ? 1 : 0; survey >= 0; survey--) {
+        TRY(ts_cuda_add_launch(list, kernels, survey ? TS_CUDA_KERNEL_SURVEY : TS_CUDA_KERNEL_PACK, ts_cuda_grid(pack.tile_count),
+                               TS_CUDA_THREADS, pack_shared_of(l.shape, kernels->dtype), &pack,
+                               ts_cuda_used_bytes(offsetof(ts_cuda_pack, modes), &pack.modes)));
+        ts_cuda_reads(list, from->a, TS_CUDA_SPAN(modes, count, a, bytes));
+        ts_cuda_reads(list, from->b, TS_CUDA_SPAN(modes, count, b, bytes));
+        ts_cuda_writes(list, ts_cuda_at(list->scratch), 1);
+    }
+    product.c = from->c;
+    product.accumulate = from->accumulate;
+    product.a = pack.side[0].to;
+    product.b = pack.side[1].to;
+    product.a_notes = pack.side[0].notes;
+    product.b_notes = pack.side[1].notes;
+    product.partial = list->scratch;
+    product.careful = l.noted ? list->scratch + l.careful : 0;
+    product.batch = spec->batch;
+    product.left = spec->left;
+    product.right = spec->right;
+    product.left_tiles = l.tiles[0];
+    product.right_tiles = l.tiles[1];
+    product.splits = l.splits;
+    product.panels = l.panels;
+    product.split_panels = l.split_panels;
+    product.tile_count = spec->batch * l.tiles[0] * l.tiles[1] * l.splits;
+    product.chunks = l.chunks;
+    product.modulus = spec->algebra.modulus;
+    product.batch_count = from->batch_count;
+    product.left_count = from->left_count;
+    product.right_count = from->right_count;
+    ts_cuda_put_modes(list, modes, kept, wide, &product.modes);
+    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_PACKED, ts_cuda_grid(product.tile_count),
+                           (uint32_t)l.shape->threads, shared_of(l.shape), &product, ts_cuda_used_bytes(offsetof(ts_cuda_packed, modes), &product.modes)));
+    ts_cuda_reads(list, ts_cuda_at(list->scratch), 1);
+    if (l.splits > 1 || l.noted) {
+        ts_cuda_writes(list, ts_cuda_at(list->scratch), 1);
+    }
+    if (l.splits == 1) {
+        ts_cuda_writes(list, from->c, TS_CUDA_SPAN(modes, kept, c, bytes));
+    }
+    if (l.splits > 1) {
+        TRY(ts_cuda_add_combine(list, kernels, modes, kept, spec->batch * spec->left * spec->right, l.splits, spec->algebra.modulus,
+                                0, 0, from->c, ts_cuda_at(0), from->accumulate));
+    }
+    if (l.noted) {
+        ts_cuda_contract again = *from;
+        again.only = product.careful;
+        again.batch = spec->batch;
+        again.left = spec->left;
+        again.right = spec->right;
+        again.sum = spec->sum;
+        again.left_tiles = l.careful_tiles[0];
+        again.right_tiles = l.careful_tiles[1];
+        again.splits = 1;
+        again.split_terms = spec->sum;
+        again.tile_count = spec->batch * again.left_tiles * again.right_tiles;
+        again.modulus = spec->algebra.modulus;
+        ts_cuda_put_modes(list, modes, count, wide, &again.modes);
+        TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_CONTRACT_SMALL, ts_cuda_grid(again.tile_count), 128,
+                               ts_cuda_contract_shared(TS_CUDA_CONTRACT_SMALL, (uint32_t)value), &again,
+                               ts_cuda_used_bytes(offsetof(ts_cuda_contract, modes), &again.modes)));
+        ts_cuda_reads(list, from->a, TS_CUDA_SPAN(modes, count, a, bytes));
+        ts_cuda_reads(list, from->b, TS_CUDA_SPAN(modes, count, b, bytes));
+        ts_cuda_reads(list, ts_cuda_at(list->scratch), 1);
+        ts_cuda_writes(list, from->c, TS_CUDA_SPAN(modes, kept, c, bytes));
+    }
+done:
+    return status;
+}

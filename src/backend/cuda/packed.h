@@ -1,0 +1,15 @@
+/* Large products through packed panels: which steps, and their launches. See kernels/packed_abi.h. */
+#ifndef TS_CUDA_PACKED_HOST_H
+#define TS_CUDA_PACKED_HOST_H
+
+#include "backend/cuda/launch.h"
+
+/* TENSUM_CUDA_PACKED: 1 (`always`), -1 (`never`), 0. */
+int ts_cuda_packed_choice(void);
+/* By sizes alone, so that scratch is known before a run. */
+bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec);
+/* `from` has pointers, counts, extents and conjugates of the step; modes: batch, left, right, sum. */
+tensum_status ts_cuda_add_packed(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
+                                 const ts_cuda_contract *from, const ts_mode *modes);
+
+#endif
