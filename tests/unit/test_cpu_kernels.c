@@ -864,6 +864,28 @@ static void contractions(void **state)
     for_all_pairs(contract_case);
 }
 
+/* A program asks for what a run with winners takes; a run that does not want them must not take more. */
+static void scratch_for_values(void **state)
+{
+    (void)state;
+    for (int64_t size = 64; size <= 4096; size *= 2) {
+        for (int dtype = TENSUM_F16; dtype <= TENSUM_I64; dtype++) {
+            ts_mode modes[3] = {{.extent = size, .a = size, .c = size}, {.extent = size, .b = 1, .c = 1}, {.extent = size, .a = 1, .b = size}};
+            ts_contract_spec spec = {.algebra = {TENSUM_MAX_PLUS, (tensum_dtype)dtype, 0}, .left_count = 1, .right_count = 1,
+                                     .sum_count = 1, .modes = modes, .batch = 1, .left = size, .right = size, .sum = size};
+            if (ts_cpu_kernel_find(TENSUM_MAX_PLUS, (tensum_dtype)dtype) == NULL) {
+                continue;
+            }
+            for (int32_t threads = 1; threads <= 8; threads++) {
+                spec.winner_bytes = 0;
+                const size_t values = ts_cpu_contract_scratch(&spec, threads);
+                spec.winner_bytes = 4;
+                assert_true(ts_cpu_contract_scratch(&spec, threads) >= values);
+            }
+        }
+    }
+}
+
 static void reductions(void **state)
 {
     (void)state;
@@ -883,7 +905,7 @@ static void reduction_adjoints(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(contractions), cmocka_unit_test(reductions),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(contractions), cmocka_unit_test(reductions), cmocka_unit_test(scratch_for_values),
                                        cmocka_unit_test(adjoints), cmocka_unit_test(reduction_adjoints)};
     for (int32_t i = 1; i < 3; i++) {
         if (ts_pool_create(i + 1, &pools[i]) != TENSUM_OK) {

@@ -188,9 +188,14 @@ size_t ts_cpu_contract_scratch(const ts_contract_spec *spec, int32_t threads)
     if (spec->batch == 0 || spec->left == 0 || spec->right == 0 || spec->sum == 0 || ts_cpu_is_direct(spec)) {
         return 0;
     }
-    /* The layout depends on the number of workers, and on which side the strides of a run make columns; take the largest
-     * of what may run. */
+    /* The layout depends on the number of workers, on which side the strides of a run make columns, and on whether that run
+     * wants the winners that it may ask for: smaller blocks; take the largest of what may run. */
     size_t bytes = 0;
+    if (spec->winner_bytes != 0) {
+        ts_contract_spec values = *spec;
+        values.winner_bytes = 0;
+        bytes = ts_cpu_contract_scratch(&values, threads);
+    }
     for (int32_t workers = 1; workers <= threads; workers = workers < threads && 2 * workers > threads ? threads : 2 * workers) {
         contract_job job = {.spec = spec, .kernel = ts_cpu_kernel_find(spec->algebra.semiring, spec->algebra.dtype)};
         for (int columns = 0; columns < 2; columns++) {
