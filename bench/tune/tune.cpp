@@ -155,16 +155,40 @@ static void line(const char *format, ...)
     }
     fflush(stdout);
 }
-static void time_product(const product &x, const std::string &name, int left, int right, int threads, size_t shared, bool winners, bool verify)
+static void time_product(const product &x, const std::string &name, int left, int right, int threads, size_t shared, bool winners, bool verify, int splits = 1)
 {
-    if (!machine_has(name)) return;
+    const std::string combine = name.substr(0, name.find("_contract_")) + "_combine";
+    if (!machine_has(name) || (splits > 1 && !machine_has(combine))) return;
     ts_cuda_contract p = x.params(left, right, winners);
-    double seconds = machine_time(5, [&] { machine_launch(name, &p, sizeof p, p.tile_count, threads, shared); });
+    ts_cuda_combine c;
+    char *partial = nullptr;
+    memset(&c, 0, sizeof c);
+    if (splits > 1) {
+        p.split_terms = (x.k + splits - 1) / splits;
+        p.splits = (x.k + p.split_terms - 1) / p.split_terms;
+        p.tile_count *= p.splits;
+        c.c = p.c;
+        c.w = p.w;
+        c.results = x.batch * x.m * x.n;
+        c.splits = p.splits;
+        c.tile_count = (c.results + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+        c.winner_bytes = p.winner_bytes;
+        c.modes = p.modes;
+        c.modes.count = 3;
+        partial = (char *)machine_allocate((size_t)(c.results * c.splits * 16));
+        p.partial = c.partial = (uint64_t)(uintptr_t)partial;
+        p.partial_w = c.partial_w = p.partial + (uint64_t)(c.results * c.splits * 8);
+    }
+    double seconds = machine_time(x.m < 2048 ? 15 : 5, [&] {
+        machine_launch(name, &p, sizeof p, p.tile_count, threads, shared);
+        if (splits > 1) machine_launch(combine, &c, sizeof c, c.tile_count, TS_CUDA_THREADS, 0);
+    });
     machine_wait(name.c_str());
     const char *verdict = verify ? (x.right(winners) ? "right" : "WRONG") : "";
-    line("%-40s %5lldx %5lld %5lld %5lld %s%s %9.3f ms %7.2f e12/s %s\n", name.c_str(), (long long)x.batch, (long long)x.m,
+    line("%-40s %5lldx %5lld %5lld %5lld %s%s %9.4f ms %7.2f e12/s %s in %lld parts\n", name.c_str(), (long long)x.batch, (long long)x.m,
          (long long)x.n, (long long)x.k, x.a_by_term ? "r" : "c", x.b_by_term ? "c" : "r", seconds * 1e3,
-         (double)(x.batch * x.m * x.n * x.k) / seconds * 1e-12, verdict);
+         (double)(x.batch * x.m * x.n * x.k) / seconds * 1e-12, verdict, (long long)p.splits);
+    if (splits > 1) machine_release(partial);
 }
 
 /* What moves data: time and bytes per second, read and written. */
@@ -218,12 +242,11 @@ int main(int argc, char **argv)
 {
     report = argc > 1 ? fopen(argv[1], "w") : nullptr;
     for (int i = 2; i < argc; i++) machine_open(argv[i]);
-    if (getenv("STREAMS")) {
-        streams();
-        return 0;
-    }
+    /* PARTS: any of tiles, sizes, streams, pairs, splits, batches; all by default. */
+    const std::string parts = getenv("PARTS") ? getenv("PARTS") : "tiles sizes streams pairs splits batches";
+    const auto wants = [&](const char *part) { return parts.find(part) != std::string::npos; };
 #ifndef TENSUM_SIMCUDA
-    {
+    if (wants("streams")) {
         const size_t bytes = (size_t)4 << 30;
         char *from = (char *)machine_allocate(bytes), *to = (char *)machine_allocate(bytes);
         double seconds = machine_time(5, [&] { MACHINE(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice)); });
@@ -231,7 +254,7 @@ int main(int argc, char **argv)
         machine_release(from);
         machine_release(to);
     }
-    for (int layout = 0; layout < 4; layout++) {
+    for (int layout = 0; layout < 4 && wants("tiles"); layout++) {
         product x("f32", 1, 4096, 4096, 4096, (layout & 1) != 0, (layout & 2) != 0);
 #define X(number, bm, bn, bk, tm, tn, threads, stages, track, blocks)                                                     \
         {                                                                                                                 \
@@ -240,13 +263,14 @@ int main(int argc, char **argv)
             size_t size = 0;                                                                                              \
             MACHINE(cudaLibraryGetGlobal(&at, &size, machine_libraries[0], "ts_tune_shared_" #number));                   \
             machine_download(&shared, at, 4);                                                                             \
-            if (layout == 1 || number <= 3 || number == 20)                                                 \
+            if (layout == 1 || number == 0 || number == 3 || number == 20)                                                               \
                 time_product(x, "ts_tune_" #number, bm, bn, threads, (size_t)shared, track != 0, true);                   \
         }
         TUNE_LIST(X)
 #undef X
     }
-    for (int64_t size : {512, 1024, 2048, 8192}) {
+    for (int64_t size : {256, 512, 1024, 2048, 8192}) {
+        if (!wants("sizes")) continue;
         product x("f32", 1, size, size, size, true, false);
 #define X(number, bm, bn, bk, tm, tn, threads, stages, track, blocks)                                                     \
         {                                                                                                                 \
@@ -255,14 +279,14 @@ int main(int argc, char **argv)
             size_t bytes = 0;                                                                                             \
             MACHINE(cudaLibraryGetGlobal(&at, &bytes, machine_libraries[0], "ts_tune_shared_" #number));                  \
             machine_download(&shared, at, 4);                                                                             \
-            if (size < 8192 || number <= 3 || number == 20)                                \
+            if (size < 8192 || number == 0 || number == 20)                                                               \
                 time_product(x, "ts_tune_" #number, bm, bn, threads, (size_t)shared, track != 0, size < 8192);            \
         }
         TUNE_LIST(X)
 #undef X
     }
 #endif
-    streams();
+    if (wants("streams")) streams();
     struct variant_row { const char *name; int left, right, threads; ts_cuda_variant id; };
     const variant_row variants[] = {
 #define ROW(id, name, left, right, threads) {#name, left, right, threads, TS_CUDA_CONTRACT_##id},
@@ -272,7 +296,7 @@ int main(int argc, char **argv)
     for (const char *semiring : {"max_plus", "sum_product", "max_times", "log_sum_exp", "max_min", "or_and"}) {
         for (const char *d : {"f32", "f64", "i32", "i16", "f16", "bf16", "i64", "c64", "bool"}) {
             const bool slow = !strcmp(semiring, "log_sum_exp") || !strcmp(d, "i64");
-            if (!machine_has(std::string("ts_") + semiring + "_" + d + "_contract_generic")) continue;
+            if (!wants("pairs") || !machine_has(std::string("ts_") + semiring + "_" + d + "_contract_generic")) continue;
             product x(d, 1, slow ? 2048 : 4096, slow ? 2048 : 4096, slow ? 2048 : 4096, true, false);
             for (const variant_row &v : variants) {
                 for (int with = 0; with < 2; with++) {
@@ -283,11 +307,41 @@ int main(int argc, char **argv)
             }
         }
     }
-    {
+    for (int64_t size : {256, 512, 1024, 2048}) {
+        if (!wants("splits")) continue;
+        product x("f32", 1, size, size, size, true, false);
+        for (const variant_row &v : variants) {
+            for (int with = 0; with < 2; with++) {
+                if (v.id == TS_CUDA_CONTRACT_SKINNY || v.id == TS_CUDA_CONTRACT_ROW || v.id == TS_CUDA_CONTRACT_GENERIC) continue;
+                for (int splits = 1; splits <= 16 && size / splits >= 32; splits *= 2) {
+                    time_product(x, std::string("ts_max_plus_f32_contract_") + v.name + (with ? "_w" : ""), v.left, v.right, v.threads,
+                                 ts_cuda_contract_shared(v.id, 4), with != 0, true, splits);
+                }
+            }
+        }
+    }
+    if (wants("batches")) {
         product x("f32", 10000, 64, 64, 64, true, false);
-        time_product(x, "ts_max_plus_f32_contract_small", 32, 64, 128, ts_cuda_contract_shared(TS_CUDA_CONTRACT_SMALL, 4), false, true);
-        time_product(x, "ts_max_plus_f32_contract_small_w", 32, 64, 128, ts_cuda_contract_shared(TS_CUDA_CONTRACT_SMALL, 4), true, true);
-        time_product(x, "ts_max_plus_f32_contract_deep_w", 128, 64, 256, ts_cuda_contract_shared(TS_CUDA_CONTRACT_DEEP, 4), true, true);
+        for (const variant_row &v : variants) {
+            for (int with = 0; with < 2; with++) {
+                if (v.id == TS_CUDA_CONTRACT_SKINNY || v.id == TS_CUDA_CONTRACT_ROW) continue;
+                time_product(x, std::string("ts_max_plus_f32_contract_") + v.name + (with ? "_w" : ""), v.left, v.right, v.threads,
+                             ts_cuda_contract_shared(v.id, 4), with != 0, true);
+            }
+        }
+#ifndef TENSUM_SIMCUDA
+#define X(number, bm, bn, bk, tm, tn, threads, stages, track, blocks)                                                     \
+        if (bm <= 64 && bn <= 64) {                                                                                       \
+            int shared = 0;                                                                                               \
+            void *at = nullptr;                                                                                           \
+            size_t bytes = 0;                                                                                             \
+            MACHINE(cudaLibraryGetGlobal(&at, &bytes, machine_libraries[0], "ts_tune_shared_" #number));                  \
+            machine_download(&shared, at, 4);                                                                             \
+            time_product(x, "ts_tune_" #number, bm, bn, threads, (size_t)shared, track != 0, true);                       \
+        }
+        TUNE_LIST(X)
+#undef X
+#endif
     }
     if (report) fclose(report);
     return 0;

@@ -1038,13 +1038,24 @@ EXPORT int cuModuleLoadData(void **result, const void *image)
     *result = made;
     return SUCCESS;
 }
+static bool is_hidden(const char *name)
+{
+    const char *list = getenv("SIMCUDA_HIDE");
+    for (size_t length; list != nullptr && *list != 0; list += length + (list[length] == ',')) {
+        length = strcspn(list, ",");
+        if (length > 0 && std::string(name).find(std::string(list, length)) != std::string::npos) {
+            return true;
+        }
+    }
+    return false;
+}
 EXPORT int cuModuleGetFunction(void **result, void *handle, const char *name)
 {
     ENTER("cuModuleGetFunction");
     NEED_CONTEXT();
     module_handle *m = static_cast<module_handle *>(handle);
     const ts_sim_kernel *kernel = find_kernel(name);
-    if (kernel == nullptr || strncmp(name, m->prefix.c_str(), m->prefix.size()) != 0) {
+    if (kernel == nullptr || is_hidden(name) || strncmp(name, m->prefix.c_str(), m->prefix.size()) != 0) {
         return NOT_FOUND;
     }
     std::unique_ptr<function_handle> &f = m->functions[name];

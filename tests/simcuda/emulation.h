@@ -44,6 +44,7 @@ struct ts_sim_kernel {
     static void name(const params &p)
 #define TS_KERNEL_BLOCKS(name, params, threads, blocks) TS_KERNEL(name, params, threads)
 #define TS_DEVICE static inline __attribute__((unused))
+#define TS_APART TS_DEVICE
 
 TS_DEVICE int32_t ts_thread(void) { return ts_sim_here.thread; }
 TS_DEVICE int32_t ts_threads(void) { return ts_sim_here.threads; }
@@ -106,6 +107,13 @@ TS_DEVICE void ts_atomic_min(uint64_t *address, uint64_t value)
     while (value < seen &&
            !__atomic_compare_exchange_n(address, &seen, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
+}
+
+TS_DEVICE uint32_t ts_atomic_add_shared(uint32_t *address, uint32_t value)
+{
+    uint32_t old = *address; /* threads of a block take turns */
+    *address = old + value;
+    return old;
 }
 
 TS_DEVICE void ts_copy_4(void *shared, const void *global) { ts_sim_copy(shared, global, 4); }

@@ -59,7 +59,8 @@ static const candidate candidates[] = {
     {TS_CUDA_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id##_W, left, right, threads, blocks, \
      rate, rate_w, overhead_w}
     CANDIDATE(LARGE, 128, 128, 256, 2, 13.2e12, 0.0, 0.0),
-    CANDIDATE(DEEP, 128, 64, 256, 2, 0.0, 7.0e12, 1.6e-4),
+    CANDIDATE(DEEP, 128, 128, 256, 2, 0.0, 11.0e12, 2e-5),
+    CANDIDATE(MIDDLE, 64, 64, 128, 4, 11.0e12, 8.0e12, 0.0),
     CANDIDATE(SMALL, 32, 64, 128, 4, 9.0e12, 2.4e12, 0.0),
     CANDIDATE(GENERIC, 16, 16, 256, 2, 1.2e12, 0.8e12, 0.0),
     CANDIDATE(SKINNY, 1, 128, 128, 8, 1.0e12, 0.7e12, 0.0),
@@ -115,7 +116,7 @@ void ts_cuda_choose_contract(const ts_contract_spec *spec, int units, const bool
         }
     }
     if (best == NULL) { /* every module has the generic one */
-        best = &candidates[3];
+        best = &candidates[4];
     }
     choice->swap = swap;
     left = swap ? spec->right : spec->left;

@@ -97,7 +97,8 @@ typedef struct ts_cuda_switch {
     X(LARGE, large, 128, 128, 256)   \
     X(SKINNY, skinny, 1, 128, 128)   \
     X(ROW, row, 1, 1, 256)           \
-    X(DEEP, deep, 128, 64, 256)
+    X(DEEP, deep, 128, 128, 256)     \
+    X(MIDDLE, middle, 64, 64, 128)
 
 typedef enum ts_cuda_variant {
 #define TS_CUDA_VARIANT_ENUM(id, name, left, right, threads) TS_CUDA_CONTRACT_##id,
@@ -107,13 +108,15 @@ typedef enum ts_cuda_variant {
 } ts_cuda_variant;
 
 /* Dynamic shared bytes of a variant, for a type of arithmetic of so many bytes. The kernels assert the tiles' at compile
- * time: offset tables, panels of 16 terms (four, `generic` three), and for `deep` the best values and a byte per result. */
+ * time: offset tables, panels of 16 terms (four, `generic` three), what winners take beside: two bytes per result and 1 KiB
+ * (`deep`), a value and a word for a fourth of the results, or for all (`generic`). */
 TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_contract_shared(ts_cuda_variant variant, uint32_t bytes)
 {
-    return variant == TS_CUDA_CONTRACT_GENERIC ? 6560u + 1552u * (bytes < 4 ? 4 : bytes)
-           : variant == TS_CUDA_CONTRACT_SMALL ? 8608u + 6208u * (bytes < 4 ? 4 : bytes)
+    return variant == TS_CUDA_CONTRACT_GENERIC ? 7584u + 1808u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_SMALL ? 10656u + 6720u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_LARGE ? 12448u + 16512u * (bytes < 4 ? 4 : bytes)
-           : variant == TS_CUDA_CONTRACT_DEEP  ? 19104u + 20544u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_DEEP  ? 46272u + 16512u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_MIDDLE ? 13472u + 9280u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_ROW   ? 256u * 24u
                                                : 4096u;
 }

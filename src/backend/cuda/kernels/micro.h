@@ -15,6 +15,23 @@ template <typename P> struct ts_micro_plain {
     TS_DEVICE void start(sum &s) { sum::start(s); }
     TS_DEVICE void pair(sum &s, left x, right y, const ts_context &context) { sum::pair(s, x, y, context); }
     TS_DEVICE typename P::value result(const sum &s, int32_t, const ts_context &context) { return sum::result(s, context); }
+    TS_DEVICE typename P::value left_value(left x) { return x; }
+    TS_DEVICE typename P::value right_value(right x) { return x; }
+    /* An accumulator as a word (of types of 4 bytes or less), and whether result `lane` of it has become another one: not from -0 to
+     * +0, nor from NaN to NaN. */
+    TS_DEVICE uint32_t word(const sum &s)
+    {
+        uint32_t bits = 0;
+        memcpy(&bits, &s.best, sizeof s.best <= 4 ? sizeof s.best : 0);
+        return bits;
+    }
+    TS_DEVICE bool differs(uint32_t now, uint32_t old, int32_t)
+    {
+        typename P::value x, y;
+        memcpy(&x, &now, sizeof x <= 4 ? sizeof x : 0);
+        memcpy(&y, &old, sizeof y <= 4 ? sizeof y : 0);
+        return x != y && y == y;
+    }
     /* Maxima of floats that are not negative compare as integers, two terms at a time. */
     static const bool rises = P::kind == ts_kind_f32 && P::add_op == ts_op_max;
     TS_DEVICE int32_t height(const sum &s) /* not negative: it has risen */
@@ -84,10 +101,18 @@ template <typename P> struct ts_micro_two {
             s.word = larger ? ts_max_bf16x2(term(x, y), s.word) : ts_min_bf16x2(term(x, y), s.word);
         }
     }
-    TS_DEVICE typename P::value result(const sum &s, int32_t lane, const ts_context &)
+    TS_DEVICE typename P::value result(const sum &s, int32_t lane, const ts_context &) { return half(s.word, lane); }
+    TS_DEVICE typename P::value half(uint32_t word, int32_t lane)
     {
-        return P::load((typename P::storage)(uint16_t)(s.word >> (16 * lane)));
+        return P::load((typename P::storage)(uint16_t)(word >> (16 * lane)));
     }
+    TS_DEVICE typename P::value left_value(left x) { return half(x, 0); }
+    TS_DEVICE typename P::value right_value(right x) { return P::load((typename P::storage)x); }
+    TS_DEVICE uint32_t word(const sum &s) /* +0 for -0 */
+    {
+        return P::kind == ts_kind_i16 ? s.word : P::kind == ts_kind_f16 ? ts_plus_f16x2(s.word, 0) : ts_plus_bf16x2(s.word, 0);
+    }
+    TS_DEVICE bool differs(uint32_t now, uint32_t old, int32_t lane) { return ((now ^ old) >> (16 * lane) & 0xffffu) != 0; }
 };
 
 /* Four booleans per word: left elements are staged as masks of the whole word. */
@@ -113,6 +138,10 @@ template <typename P> struct ts_micro_four {
     {
         return (typename P::value)((s.word >> (8 * lane)) & 1u);
     }
+    TS_DEVICE typename P::value left_value(left x) { return (typename P::value)(x & 1u); }
+    TS_DEVICE typename P::value right_value(right x) { return x; }
+    TS_DEVICE uint32_t word(const sum &s) { return s.word; }
+    TS_DEVICE bool differs(uint32_t now, uint32_t old, int32_t lane) { return ((now ^ old) >> (8 * lane) & 0xffu) != 0; }
 };
 
 template <typename P, int Pack> struct ts_micro_of;

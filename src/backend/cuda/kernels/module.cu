@@ -101,23 +101,27 @@
 #define TS_LARGE_1_BOOLEAN(...) __VA_ARGS__
 #define TS_LARGE(...) TS_JOIN(TS_JOIN(TS_JOIN(TS_LARGE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES)(__VA_ARGS__)
 
-/* 128x128 results per block: for dtypes whose accumulators leave room for 8x8 of them per thread. */
-#define TS_LARGE_f16(d) TS_TILED(d, contract_large, LARGE, ts_pack_of<pair_##d>::pack, 0, 128, 128, 16, 8, 8, 256, 4, TS_BLOCKS_LARGE(d))
+/* 128x128 results per block: for dtypes whose accumulators leave room for 8x8 of them per thread. With winners where they
+ * take a word at most. */
+#define TS_LARGE_f16(d) TS_LARGE_VALUES(d) TS_MIDDLE_VALUES(d) TS_LARGE_WINNERS(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_bf16(d) TS_LARGE_f16(d)
-#define TS_LARGE_f32(d) TS_LARGE_f16(d) TS_LARGE_W_##d(TS_MODULE_SELECTIVE, d)
+#define TS_LARGE_f32(d) TS_LARGE_f16(d)
 #define TS_LARGE_i16(d) TS_LARGE_f16(d)
-#define TS_LARGE_i32(d) TS_LARGE_f16(d) TS_LARGE_W_f32(TS_MODULE_SELECTIVE, d)
-#define TS_LARGE_bool(d) TS_LARGE_f16(d)
-#define TS_LARGE_f64(d) TS_LARGE_f16(d)
+#define TS_LARGE_i32(d) TS_LARGE_f16(d)
+#define TS_LARGE_bool(d) TS_LARGE_VALUES(d) TS_LARGE_WINNERS(TS_MODULE_SELECTIVE, d)
+#define TS_LARGE_f64(d) TS_LARGE_VALUES(d)
 #define TS_LARGE_i64(d)
 #define TS_LARGE_c64(d)
 #define TS_LARGE_c128(d)
 #define TS_LARGE_vc64(d)
 #define TS_LARGE_vc128(d)
-#define TS_LARGE_W_f32(sel, d) TS_LARGE_W__(sel, d)
-#define TS_LARGE_W__(sel, d) TS_LARGE_W_##sel(d)
-#define TS_LARGE_W_0(d)
-#define TS_LARGE_W_1(d) TS_TILED(d, contract_deep_w, DEEP, 1, 2, 128, 64, 16, 8, 4, 256, 4, 2)
+#define TS_LARGE_VALUES(d) TS_TILED(d, contract_large, LARGE, ts_pack_of<pair_##d>::pack, 0, 128, 128, 16, 8, 8, 256, 4, TS_BLOCKS_LARGE(d))
+#define TS_MIDDLE_VALUES(d) TS_TILED(d, contract_middle, MIDDLE, ts_pack_of<pair_##d>::pack, 0, 64, 64, 16, 8, 4, 128, 4, 4)
+#define TS_LARGE_WINNERS(sel, d) TS_LARGE_WINNERS_(sel, d)
+#define TS_LARGE_WINNERS_(sel, d) TS_LARGE_WINNERS_##sel(d)
+#define TS_LARGE_WINNERS_0(d)
+#define TS_LARGE_WINNERS_1(d) TS_TILED(d, contract_deep_w, DEEP, ts_pack_of<pair_##d>::pack, 2, 128, 128, 16, 8, 8, 256, 4, 2) \
+    TS_TILED(d, contract_middle_w, MIDDLE, 1, 1, 64, 64, 16, 8, 4, 128, 4, 3)
 
 /* Large products through packed panels: pairs that packed.h knows. */
 #define TS_PACKED(d)                                                                                                       \

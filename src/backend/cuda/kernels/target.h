@@ -17,6 +17,7 @@
 #define TS_KERNEL_BLOCKS(name, params, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ params p)
 #define TS_DEVICE static __device__ __forceinline__
+#define TS_APART static __device__ __noinline__ /* for what should share no registers with its caller */
 
 TS_DEVICE int32_t ts_thread(void) { return (int32_t)threadIdx.x; }
 TS_DEVICE int32_t ts_threads(void) { return (int32_t)blockDim.x; }
@@ -43,6 +44,9 @@ TS_DEVICE void ts_atomic_min(uint64_t *address, uint64_t value)
 {
     atomicMin(reinterpret_cast<unsigned long long *>(address), (unsigned long long)value);
 }
+
+/* Of shared memory; returns what was there. */
+TS_DEVICE uint32_t ts_atomic_add_shared(uint32_t *address, uint32_t value) { return atomicAdd(address, value); }
 
 /* Asynchronous copies into shared memory; source and destination aligned to the size. They have landed after
  * ts_copy_wait<n>() (all but the n youngest groups) and a barrier. */

@@ -7,8 +7,10 @@
 #ifndef TS_CUDA_TILE_H
 #define TS_CUDA_TILE_H
 
+#include "follow.h"
 #include "locate.h"
 #include "micro.h"
+#include "search.h"
 #include "vector.h"
 
 #ifndef TS_UNROLL
@@ -72,7 +74,7 @@ template <typename R> struct ts_piece_of<1, R> {
     typedef R type;
 };
 
-/* Track: 0 values, 1 winners beside each accumulator, 2 winners found afterwards (see below). */
+/* Track: 0 values, 1 winners beside each accumulator (follow.h), 2 winners found afterwards (search.h). */
 template <typename P, typename M, int BM, int BN, int BK, int TM, int TN, int THREADS, int STAGES, int Track>
 struct ts_tile {
     typedef typename P::storage storage;
@@ -85,14 +87,22 @@ struct ts_tile {
     static const int PITCH_A = BM + 16 / (int)sizeof(left_type), PITCH_B = BN + 16 / (int)sizeof(right_type);
     static const int PANEL_A = PITCH_A * BK * (int)sizeof(left_type), PANEL_B = PITCH_B * BK * (int)sizeof(right_type);
     static const int PANELS = M::raw ? STAGES : 3;
+    static const int ROWS = BM, COLUMNS = BN, DEPTH = BK;
+    typedef ts_search<ts_tile, P, M, TM, TN, THREADS> search;
+    typedef ts_follow<ts_tile, P, M, TM, TN> follow;
     static const int TABLES = (3 * BM + 3 * BN + 4 * TS_TERMS) * 8;
-    /* Track 2: the best values and the numbers of the intervals they were found in. */
-    static const int FOUND = Track == 2 ? BM * BN * ((int)sizeof(value) + 1) : 0;
-    /* Results are stored through the panels' memory, PART of the BM rows per pass, in as few passes as fit. */
-    static const int PART_BYTES = BM * BN * ((int)sizeof(value) + (Track == 1 ? 8 : 0));
-    static const int LEAST = PART_BYTES / (TM < 8 ? TM : 8), ROOM_ = PANELS * (PANEL_A + PANEL_B);
+    /* Results are stored through the panels' memory, PART of the BM rows per pass, in as few passes as fit; with Track 1
+     * through memory of their own, for panels may still be looked at. */
+    static const int PART_BYTES = BM * BN * ((int)sizeof(value) + (Track == 1 ? 4 : 0));
+    static const int LEAST = Track == 1 ? 0 : PART_BYTES / (TM < 8 ? TM : 8);
+    static const int ROOM_ = (Track == 2 && PANELS < search::STEP ? search::STEP : PANELS) * (PANEL_A + PANEL_B);
     static const int ROOM = ROOM_ > LEAST ? ROOM_ : LEAST;
-    static const int PASSES = PART_BYTES <= ROOM ? 1 : PART_BYTES <= 2 * ROOM ? 2 : PART_BYTES <= 4 * ROOM ? 4 : 8;
+    static const int PASSES = Track == 1                ? ts_least(TM, 4)
+                              : PART_BYTES <= ROOM     ? 1
+                              : PART_BYTES <= 2 * ROOM ? 2
+                              : PART_BYTES <= 4 * ROOM ? 4
+                                                       : 8;
+    static const int FOUND = Track == 2 ? search::BYTES : Track == 1 ? PART_BYTES / PASSES : 0;
     static const int PART = BM / PASSES;
     static const int SLACK = PITCH_B * (int)sizeof(right_type); /* read past the last panel, see compute */
     static const int BARRIERS = (STAGES * 16 + 127) / 128 * 128; /* at the end */
@@ -104,7 +114,7 @@ struct ts_tile {
     static_assert(WARPS_M * WARPS_N * 32 == THREADS && THREADS % 32 == 0, "a warp computes 4*TM x 8*TN");
     static_assert(TN % M::pack == 0 && BM * BK % THREADS == 0 && BN * BK % THREADS == 0, "panels are shared evenly");
     static_assert(PANEL_A % 16 == 0 && PANEL_B % 16 == 0 && TABLES % 16 == 0, "16-byte reads");
-    static_assert(Track == 0 || M::pack == 1, "winners need one result per accumulator");
+    static_assert(Track != 1 || M::pack == 1, "winners beside accumulators need one result per accumulator");
 
     /* Where things lie in shared memory: constants of the kernel, so that they take no registers. a_row, b_row: addresses;
      * a_term, b_term: bytes to add; c_row ...: elements. */
@@ -345,7 +355,7 @@ struct ts_tile {
         }
     }
 
-    static_assert(TM % PASSES == 0 && PART_BYTES <= PASSES * ROOM, "a part fits");
+    static_assert(TM % PASSES == 0 && (Track == 1 || PART_BYTES <= PASSES * ROOM), "a part fits");
     /* Row of accumulator i within its part, and back: parts take TM / PASSES consecutive accumulators of every thread. */
     TS_DEVICE int part_row_of(int i)
     {
@@ -371,7 +381,7 @@ struct ts_tile {
 
     struct sums {
         typename M::sum at[TM][TN / M::pack];
-        int64_t index[Track == 1 ? TM : 1][Track == 1 ? TN : 1];
+        uint32_t index[Track == 1 ? TM : 1][Track == 1 ? TN : 1];
     };
     typedef typename ts_piece_of<M::pack, right_type>::type piece; /* right elements in words, as they are worked on */
     struct fragment {
@@ -391,20 +401,13 @@ struct ts_tile {
                                                 f.b + g * (VB / M::pack));
         }
     }
-    TS_DEVICE void multiply(sums &s, const fragment &f, int64_t term, const ts_context &context)
+    TS_DEVICE void multiply(sums &s, const fragment &f, const ts_context &context)
     {
 #pragma unroll
         for (int i = 0; i < TM; i++) {
 #pragma unroll
             for (int j = 0; j < TN / M::pack; j++) {
-                if constexpr (Track == 1) {
-                    value x = P::product(f.a[i], f.b[j], context.modulus);
-                    bool better = P::better(x, s.at[i][j].best);
-                    s.at[i][j].best = better ? x : s.at[i][j].best;
-                    s.index[i][j] = better ? term : s.index[i][j];
-                } else {
-                    M::pair(s.at[i][j], f.a[i], f.b[j], context);
-                }
+                M::pair(s.at[i][j], f.a[i], f.b[j], context);
             }
         }
     }
@@ -443,7 +446,7 @@ struct ts_tile {
         }
     }
     /* Fragments are read one term ahead of their use. */
-    TS_DEVICE void compute(sums &s, int stage, int64_t first_term, int32_t terms, const ts_context &context)
+    TS_DEVICE void compute(sums &s, int stage, int32_t terms, const ts_context &context)
     {
         const left_type *pa = panel_a(stage) + row_of(0);
         const right_type *pb = panel_b(stage) + column_of(0);
@@ -458,7 +461,7 @@ struct ts_tile {
                     if (UNROLL < BK || term + 1 < BK) {
                         read(f[(term + 1) & 1], pa, pb, term + 1);
                     }
-                    multiply(s, f[term & 1], first_term + part + term, context);
+                    multiply(s, f[term & 1], context);
                 }
                 pa += UNROLL * PITCH_A;
                 pb += UNROLL * PITCH_B;
@@ -467,42 +470,42 @@ struct ts_tile {
 #pragma unroll 1
             for (int term = 0; term < terms; term++) {
                 read(f[0], pa, pb, term);
-                multiply(s, f[0], first_term + term, context);
+                multiply(s, f[0], context);
             }
         }
     }
 
-    /* Track 2. While summing, a thread only notes in which interval of panels its accumulators last rose: old maxima and
-     * the intervals' numbers (bytes) lie in shared memory, as registers are short. */
-    TS_DEVICE value *found_best(void) { return reinterpret_cast<value *>(panels_at() + ROOM + SLACK / 16 * 16 + 16); }
-    TS_DEVICE unsigned char *found_interval(void) { return reinterpret_cast<unsigned char *>(found_best() + BM * BN); }
-    TS_DEVICE void note(const sums &s, uint32_t interval)
+    /* For the search of winners: its shared memory; is there such a result?; panels once more, into the first stages. */
+    TS_DEVICE unsigned char *search_at(void) { return panels_at() + ROOM + SLACK / 16 * 16 + 16; }
+    TS_DEVICE bool is_here(int row, int column) { return c_row()[row] != INT64_MIN && c_column()[column] != INT64_MIN; }
+    /* A product once more, from memory. */
+    TS_DEVICE value term_of(const ts_tile &t, int row, int column, int64_t term, const ts_context &context)
     {
-        if constexpr (Track == 2) {
-            static_assert(TN % 4 == 0 && VB % 4 == 0, "intervals are kept by fours");
-            value *best = found_best() + row_of(0) * BN + column_of(0);
-            unsigned char *number = found_interval() + row_of(0) * BN + column_of(0);
-#pragma unroll
-            for (int i = 0; i < TM; i++) {
-#pragma unroll
-                for (int j = 0; j < TN; j += 4) {
-                    const int at = (i / VA * (4 * VA) + i % VA) * BN + j / VB * (8 * VB) + j % VB;
-                    uint32_t numbers = *reinterpret_cast<uint32_t *>(number + at), mask = 0;
-                    value old[4];
-                    ts_vector<value, 4> next;
-                    ts_read_vector<value, 4>(best + at, old);
-#pragma unroll
-                    for (int k = 0; k < 4; k++) {
-                        const value now = s.at[i][j + k].best;
-                        bool rose = P::add_op == ts_op_max ? now > old[k] : now < old[k];
-                        mask |= rose ? 0xffu << (k * 8) : 0u;
-                        next.at[k] = now;
-                    }
-                    *reinterpret_cast<ts_vector<value, 4> *>(best + at) = next;
-                    *reinterpret_cast<uint32_t *>(number + at) = (numbers & ~mask) | (interval & mask);
-                }
+        const ts_cuda_offsets offsets = ts_offsets_of(t.sum_modes, t.sum_count, t.wide, t.first + term);
+        const storage *x = reinterpret_cast<const storage *>((uintptr_t)a_row()[row]) + offsets.a;
+        const storage *y = reinterpret_cast<const storage *>((uintptr_t)b_row()[column]) + offsets.b;
+        return P::product(P::load(*x), P::load(*y), context.modulus);
+    }
+    TS_APART void load_again(const ts_tile t, int32_t first, int32_t panels)
+    {
+        static_assert(PER_TABLE % search::STEP == 0, "a table has all terms of a step");
+        ts_sync();
+        if (!t.affine) {
+            fill(t, first / PER_TABLE);
+            ts_sync();
+        }
+        for (int i = 0; i < search::STEP && first + i < panels; i++) {
+            if constexpr (M::raw) {
+                issue(t, first + i, i);
+            } else {
+                held h;
+                fetch(t, first + i, h);
+                place(t, first + i, i, h);
             }
         }
+        ts_copy_commit();
+        ts_copy_wait<0>();
+        ts_sync();
     }
 
     /* What is read in place of a row past the end: a valid one, and for wide reads one at the same place in its group. */
@@ -589,16 +592,69 @@ struct ts_tile {
         }
     }
 
+    /* Store the values, and winners that were followed beside them. */
+    TS_DEVICE void finish(const sums &s, const ts_tile &t, const ts_cuda_contract &p, const ts_contract_item &place, int32_t nothing,
+                          const ts_context &context)
+    {
+        const bool accumulate = ts_switched_on(p.accumulate);
+        storage *c = reinterpret_cast<storage *>(ts_address(p.c));
+        char *w = Track == 1 ? ts_address(p.w) : nullptr;
+        /* Through shared memory, a part of the rows at a time, so that neighbouring threads store neighbouring
+         * columns and the code that stores is there once. */
+        value *results = reinterpret_cast<value *>(Track == 1 ? search_at() : panels_at());
+        uint32_t *indices = reinterpret_cast<uint32_t *>(search_at() + PART * BN * (int)sizeof(value));
+        for (int pass = 0; pass < PASSES; pass++) {
+            ts_sync();
+#pragma unroll
+            for (int i = 0; i < TM; i++) {
+#pragma unroll
+                for (int j = 0; j < TN; j++) {
+                    if (i / (TM / PASSES) == pass) {
+                        int at = part_row_of(i) * BN + column_of(j) + nothing;
+                        results[at] = M::result(s.at[i][j / M::pack], j % M::pack, context);
+                        if constexpr (Track == 1) {
+                            indices[at] = s.index[i][j];
+                        }
+                    }
+                }
+            }
+            ts_sync();
+#pragma unroll 1
+            for (int at = ts_thread(); at < PART * BN; at += THREADS) {
+                int row = row_of_part(at / BN, pass), column = at % BN;
+                if (c_row()[row] != INT64_MIN && c_column()[column] != INT64_MIN) {
+                    int64_t index = -1;
+                    if constexpr (Track == 1) {
+                        if (p.sum != 0) {
+                            index = place.first + follow::winner(t, row, column, indices[at], place.last - place.first, context);
+                        }
+                    }
+                    if (p.splits > 1) {
+                        int64_t number = (place.batch * p.left + place.left_tile * BM + row) * p.right +
+                                         place.right_tile * BN + column;
+                        int64_t to = place.split * (p.batch * p.left * p.right) + number;
+                        reinterpret_cast<value *>((uintptr_t)p.partial)[to] = results[at];
+                        if constexpr (Track == 1) {
+                            reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[to] = index;
+                        }
+                    } else {
+                        ts_put<P>(c + (c_row()[row] + c_column()[column]), results[at], accumulate, context);
+                        if constexpr (Track == 1) {
+                            ts_put_winner(w, w_row()[row] + w_column()[column], ts_settled_winner<P>(P::finish(results[at]), index),
+                                          p.winner_bytes);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     TS_DEVICE void run(const ts_cuda_contract &p)
     {
         ts_tile t;
         const ts_cuda_mode *modes = ts_mode_table(p.modes);
         const ts_cuda_mode *left_modes = modes + p.batch_count, *right_modes = left_modes + p.left_count;
-        const bool accumulate = ts_switched_on(p.accumulate);
         const ts_context context = ts_make_context(p.modulus);
-        storage *c = reinterpret_cast<storage *>(ts_address(p.c));
-        char *w = Track != 0 ? ts_address(p.w) : nullptr;
-        const int64_t a = (int64_t)(uintptr_t)ts_address(p.a), b = (int64_t)(uintptr_t)ts_address(p.b);
         t.sum_modes = right_modes + p.right_count;
         t.sum_count = p.sum_count;
         t.wide = p.modes.wide;
@@ -622,6 +678,8 @@ struct ts_tile {
                 continue;
             }
             const ts_contract_item place = ts_contract_item_of(p, item);
+            /* 0, which the compiler does not know: what depends on it is neither worked out before its time nor kept. */
+            const int32_t nothing = (int32_t)(item >> 62);
             const int32_t panels = (int32_t)((place.last - place.first + BK - 1) / BK); /* 2^31 of them are years of work */
             const ts_cuda_offsets base = ts_offsets_of(modes, p.batch_count, p.modes.wide, place.batch);
             t.first = place.first;
@@ -633,6 +691,7 @@ struct ts_tile {
             t.b_steep = steep_b && t.affine;
             t.a_step = t.affine ? (int32_t)t.sum_modes[0].a * (int32_t)sizeof(storage) : 0;
             t.b_step = t.affine ? (int32_t)t.sum_modes[0].b * (int32_t)sizeof(storage) : 0;
+            const int64_t a = (int64_t)(uintptr_t)ts_address(p.a), b = (int64_t)(uintptr_t)ts_address(p.b);
             ts_sync(); /* the tables of the item before are no longer read */
             for (int i = ts_thread(); i < BM; i += THREADS) {
                 int64_t row = place.left_tile * BM + i;
@@ -656,195 +715,46 @@ struct ts_tile {
                 for (int j = 0; j < TN / M::pack; j++) {
                     M::start(s.at[i][j]);
                     if constexpr (Track == 1) {
-                        s.index[i][j] = place.first;
+                        s.index[i][j] = 0;
                     }
                 }
             }
-            /* Numbers of intervals are bytes, so long sums have intervals of several panels. */
-            const int32_t per_interval = ts_most((panels + 255) / 256, 32 / BK);
             if (panels > 0) {
-                int32_t inside = 0;
-                uint32_t interval = 0; /* four times in a word */
-                if constexpr (Track == 2) { /* each thread its own, so no barrier */
-#pragma unroll 1
-                    for (int i = 0; i < TM; i++) {
-#pragma unroll 1
-                        for (int j = 0; j < TN; j++) {
-                            int at = (row_of(0) + i / VA * (4 * VA) + i % VA) * BN + column_of(0) + j / VB * (8 * VB) + j % VB;
-                            found_best()[at] = P::zero();
-                            found_interval()[at] = 0;
-                        }
-                    }
+                const int32_t tail = (int32_t)(place.last - place.first - (int64_t)(panels - 1) * BK);
+                int32_t next = search::panels_per_interval(panels) - 1;
+                typename search::before old;
+                if constexpr (Track == 2) {
+                    search::start(old, nothing);
                 }
                 bool high = false;
                 walk(t, panels, [&](int32_t panel, int stage) {
-                    int64_t left_over = place.last - place.first - (int64_t)panel * BK;
-                    if (RISES && high && left_over >= BK) {
+                    const int32_t terms = panel + 1 == panels ? tail : BK;
+                    if constexpr (Track == 1) {
+                        static_assert(BK % follow::GROUP == 0, "groups do not cross panels");
+                        follow::panel(s, panel_a(stage) + row_of(0), panel_b(stage) + column_of(0),
+                                      (uint32_t)panel * (BK / follow::GROUP), terms, context);
+                    } else if (RISES && high && terms == BK) {
                         compute_risen(s, stage);
                     } else {
-                        compute(s, stage, place.first + (int64_t)panel * BK, left_over < BK ? (int32_t)left_over : BK, context);
+                        compute(s, stage, terms, context);
                         high = RISES && (panel < 4 || panel % 16 == 0) && risen(s);
                     }
                     if constexpr (Track == 2) {
-                        if (++inside == per_interval || panel + 1 == panels) {
-                            note(s, interval);
-                            interval += 0x01010101u;
-                            inside = 0;
+                        if (panel == next || panel + 1 == panels) {
+                            const int32_t per = search::panels_per_interval(panels);
+                            search::note(s, old, panel / per, nothing);
+                            next += per;
                         }
                     }
                 });
             } else {
                 ts_sync();
             }
+            finish(s, t, p, ts_contract_item_of(p, item + nothing), nothing, context);
             if constexpr (Track == 2) {
-                find(t, p, place, panels, per_interval, w, context);
-            }
-            /* Through shared memory, a part of the rows at a time, so that neighbouring threads store neighbouring
-             * columns and the code that stores is there once. */
-            value *results = reinterpret_cast<value *>(panels_at());
-            int64_t *indices = reinterpret_cast<int64_t *>(panels_at() + PART * BN * (int)sizeof(value));
-            for (int pass = 0; pass < PASSES; pass++) {
-                ts_sync();
-#pragma unroll
-                for (int i = 0; i < TM; i++) {
-#pragma unroll
-                    for (int j = 0; j < TN; j++) {
-                        if (i / (TM / PASSES) == pass) {
-                            int at = part_row_of(i) * BN + column_of(j);
-                            results[at] = M::result(s.at[i][j / M::pack], j % M::pack, context);
-                            if constexpr (Track == 1) {
-                                indices[at] = s.index[i][j];
-                            }
-                        }
-                    }
-                }
-                ts_sync();
-#pragma unroll 1
-                for (int at = ts_thread(); at < PART * BN; at += THREADS) {
-                    int row = row_of_part(at / BN, pass), column = at % BN;
-                    if (c_row()[row] != INT64_MIN && c_column()[column] != INT64_MIN) {
-                        if (p.splits > 1) {
-                            int64_t number = (place.batch * p.left + place.left_tile * BM + row) * p.right +
-                                             place.right_tile * BN + column;
-                            int64_t to = place.split * (p.batch * p.left * p.right) + number;
-                            reinterpret_cast<value *>((uintptr_t)p.partial)[to] = results[at];
-                            if constexpr (Track == 1) {
-                                reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[to] = indices[at];
-                            }
-                        } else {
-                            ts_put<P>(c + (c_row()[row] + c_column()[column]), results[at], accumulate, context);
-                            if constexpr (Track == 1) {
-                                int64_t index = p.sum == 0 ? -1 : ts_settled_winner<P>(P::finish(results[at]), indices[at]);
-                                ts_put_winner(w, w_row()[row] + w_column()[column], index, p.winner_bytes);
-                            }
-                        }
-                    }
-                }
+                search::run(t, p, ts_contract_item_of(p, item + nothing), panels, nothing, context);
             }
         }
-    }
-
-    /* Track 2, afterwards: walk the panels again and look, for the results whose interval this is, for the first term
-     * equal to the best. Eight lanes look at one result, four results of a warp at a time. What is found takes the place
-     * of the best value in shared memory, and is stored from there along memory. */
-    TS_DEVICE void set_found(int at, int32_t index)
-    {
-        value bits;
-        memcpy(&bits, &index, 4);
-        found_best()[at] = bits;
-    }
-    TS_DEVICE void find(ts_tile &t, const ts_cuda_contract &p, const ts_contract_item &place, int32_t panels,
-                        int32_t per_interval, char *w, const ts_context &context)
-    {
-        if constexpr (Track == 2) {
-            static_assert(sizeof(value) == 4 && BM * BN / THREADS == 32 && BK % 8 == 0, "32 results a lane, a bit each");
-            const uint32_t lane = (uint32_t)ts_thread() % 32, warp = (uint32_t)ts_thread() / 32, group = lane / 8;
-            uint32_t open = 0, odd = 0; /* results not found yet; those that are NaN, which may be anywhere */
-            ts_sync();
-#pragma unroll 1
-            for (int bit = 0; bit < 32; bit++) {
-                const int at = result_of(warp, lane, bit);
-                const value best = found_best()[at];
-                const bool here = c_row()[at / BN] != INT64_MIN && c_column()[at % BN] != INT64_MIN;
-                if (panels > 0 && here && !(p.splits == 1 && ts_same(P::finish(best), P::zero()))) {
-                    open |= 1u << bit;
-                    odd |= (ts_is_not_a_number(best) ? 1u : 0u) << bit;
-                } else {
-                    set_found(at, 0); /* where the result is zero so are all terms */
-                }
-            }
-            if (panels > 0) {
-                ts_sync();
-                walk(t, panels, [&](int32_t panel, int stage) {
-                    const left_type *pa = panel_a(stage);
-                    const right_type *pb = panel_b(stage);
-                    const int64_t left_over = place.last - place.first - (int64_t)panel * BK;
-                    const int32_t terms = left_over < BK ? (int32_t)left_over : BK;
-                    const uint32_t interval = (uint32_t)(panel / per_interval) * 0x01010101u;
-                    const uint32_t *numbers = reinterpret_cast<const uint32_t *>(found_interval()) + warp * 256 + lane;
-                    uint32_t match = 0;
-#pragma unroll
-                    for (int quad = 0; quad < 8; quad++) {
-                        const uint32_t x = numbers[quad * 32] ^ interval;
-                        const uint32_t same = ~(((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x | 0x7f7f7f7fu); /* 0x80 per equal byte */
-                        match |= ((same >> 7) * 0x01020408u >> 24) << (quad * 4);
-                    }
-                    match = (match | odd) & open;
-                    uint32_t lanes = ts_ballot(match != 0);
-                    while (lanes != 0) {
-                        const uint32_t mine = lanes >> (group * 8) & 0xffu;
-                        const uint32_t leader = mine != 0 ? group * 8 + (uint32_t)ts_first_lane(mine) : lane;
-                        const int bit = ts_first_lane(ts_shuffle(match, (int32_t)leader)) & 31;
-                        const int at = result_of(warp, leader, bit);
-                        const value wanted = found_best()[at];
-                        int32_t hit = -1;
-#pragma unroll
-                        for (int32_t from = 0; from < BK; from += 8) {
-                            const int32_t term = from + (int32_t)(lane % 8);
-                            const value x = P::product(pa[term * PITCH_A + at / BN], pb[term * PITCH_B + at % BN], context.modulus);
-                            const bool same = term < terms && (x == wanted || (ts_is_not_a_number(x) && ts_is_not_a_number(wanted)));
-                            const uint32_t hits = ts_ballot(same) >> (group * 8) & 0xffu;
-                            hit = hit < 0 && hits != 0 ? from + ts_first_lane(hits) : hit;
-                        }
-                        if (mine != 0 && lane == leader) {
-                            match &= match - 1;
-                            if (hit >= 0) {
-                                open &= ~(1u << bit);
-                                set_found(at, panel * BK + hit);
-                            }
-                        }
-                        lanes = ts_ballot(match != 0);
-                    }
-                });
-            }
-#pragma unroll 1
-            for (int bit = 0; bit < 32; bit++) {
-                if ((open >> bit & 1u) != 0) {
-                    set_found(result_of(warp, lane, bit), 0); /* no term rose above zero of the semiring: the first */
-                }
-            }
-            ts_sync();
-#pragma unroll 1
-            for (int at = ts_thread(); at < BM * BN; at += THREADS) {
-                const int row = at / BN, column = at % BN;
-                if (c_row()[row] != INT64_MIN && c_column()[column] != INT64_MIN) {
-                    int32_t index;
-                    memcpy(&index, &found_best()[at], 4);
-                    if (p.splits > 1) {
-                        int64_t result = (place.batch * p.left + place.left_tile * BM + row) * p.right + place.right_tile * BN + column;
-                        reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[place.split * (p.batch * p.left * p.right) + result] =
-                            place.first + index;
-                    } else {
-                        ts_put_winner(w, w_row()[row] + w_column()[column], p.sum == 0 ? -1 : place.first + index, p.winner_bytes);
-                    }
-                }
-            }
-        }
-    }
-    /* The results that a lane looks after lie by fours in words of interval numbers, without bank conflicts. */
-    TS_DEVICE int result_of(uint32_t warp, uint32_t lane, int bit)
-    {
-        return (int)((warp * 256 + (uint32_t)bit / 4 * 32 + lane) * 4) + bit % 4;
     }
 };
 
