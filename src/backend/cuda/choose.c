@@ -58,10 +58,11 @@ static const candidate candidates[] = {
 #define CANDIDATE(id, left, right, threads, blocks, rate, rate_w, overhead_w)                                          \
     {TS_CUDA_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id, TS_CUDA_KERNEL_CONTRACT_##id##_W, left, right, threads, blocks, \
      rate, rate_w, overhead_w}
-    CANDIDATE(LARGE, 128, 128, 256, 2, 13.2e12, 0.0, 0.0),
-    CANDIDATE(DEEP, 128, 128, 256, 2, 0.0, 11.0e12, 2e-5),
-    CANDIDATE(MIDDLE, 64, 64, 128, 4, 11.0e12, 8.0e12, 0.0),
-    CANDIDATE(SMALL, 32, 64, 128, 4, 9.0e12, 2.4e12, 0.0),
+    CANDIDATE(BROAD, 128, 256, 256, 1, 13.5e12, 0.0, 0.0),
+    CANDIDATE(LARGE, 128, 128, 256, 2, 13.0e12, 0.0, 0.0),
+    CANDIDATE(DEEP, 128, 128, 256, 2, 0.0, 10.9e12, 2.5e-4),
+    CANDIDATE(MIDDLE, 64, 64, 128, 4, 11.9e12, 6.6e12, 0.0),
+    CANDIDATE(SMALL, 32, 64, 128, 4, 9.2e12, 6.2e12, 0.0),
     CANDIDATE(GENERIC, 16, 16, 256, 2, 1.2e12, 0.8e12, 0.0),
     CANDIDATE(SKINNY, 1, 128, 128, 8, 1.0e12, 0.7e12, 0.0),
     CANDIDATE(ROW, 1, 1, 256, 4, 0.5e12, 0.4e12, 0.0),
@@ -73,18 +74,19 @@ static double guess(const candidate *which, int64_t batch, int64_t left, int64_t
                     int64_t *splits)
 {
     const double latency = 3e-6;
+    const double combining = (double)batch * (double)left * (double)right * (winners ? 3e-11 : 6e-12);
     double tiles = (double)batch * (double)divide_up(left, which->left) * (double)divide_up(right, which->right);
     double slots = (double)units * which->blocks, rounds, share;
 
     *splits = 1;
-    if (tiles * 2.0 <= slots && sum >= 256) {
+    if (which->blocks > 1 && tiles * 2.0 <= slots && sum >= 256) {
         double most = (double)(sum / 128), wanted = slots / tiles;
         *splits = (int64_t)(wanted < most ? wanted : most);
         tiles *= (double)*splits;
     }
     rounds = tiles <= slots ? 1.0 : tiles / slots;
     share = (winners ? which->rate_w : which->rate) / 132.0 / which->blocks;
-    return latency * (*splits > 1 ? 2.0 : 1.0) +
+    return latency * (*splits > 1 ? 2.0 : 1.0) + (*splits > 1 ? combining * (double)*splits : 0.0) +
            rounds * (latency * 0.3 + (winners ? which->overhead_w : 0.0) +
                      (double)which->left * which->right * ((double)sum / (double)*splits) / share);
 }
@@ -116,7 +118,7 @@ void ts_cuda_choose_contract(const ts_contract_spec *spec, int units, const bool
         }
     }
     if (best == NULL) { /* every module has the generic one */
-        best = &candidates[4];
+        best = &candidates[5];
     }
     choice->swap = swap;
     left = swap ? spec->right : spec->left;
@@ -131,7 +133,7 @@ void ts_cuda_choose_contract(const ts_contract_spec *spec, int units, const bool
     choice->splits = 1;
     choice->split_terms = spec->sum;
     if (wanted > 1 && has[TS_CUDA_KERNEL_COMBINE]) {
-        choice->split_terms = divide_up(spec->sum, wanted);
+        choice->split_terms = divide_up(divide_up(spec->sum, wanted), 16) * 16; /* whole panels */
         choice->splits = divide_up(spec->sum, choice->split_terms);
     }
     choice->tile_count = tiles * choice->splits;

@@ -7,6 +7,14 @@
 
 #include <stddef.h>
 
+/* The largest tiles take more shared memory than some devices have. */
+static bool fits(const ts_cuda_device *device, ts_cuda_kernel kernel, tensum_dtype dtype)
+{
+    return kernel >= TS_CUDA_KERNEL_COMBINE ||
+           ts_cuda_contract_shared((ts_cuda_variant)(kernel % TS_CUDA_CONTRACT_VARIANT_COUNT),
+                                   (uint32_t)ts_cuda_arithmetic_bytes(dtype)) <= device->shared_limit;
+}
+
 tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dtype dtype, ts_cuda_kernels *kernels)
 {
     tensum_status status = TENSUM_OK;
@@ -24,7 +32,7 @@ tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dt
                      kernel == TS_CUDA_KERNEL_PACK || kernel == TS_CUDA_KERNEL_PACKED;
         uint32_t shared = tiles ? device->shared_limit : 0;
         TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
-        kernels->has[kernel] = kernels->functions[kernel] != NULL;
+        kernels->has[kernel] = kernels->functions[kernel] != NULL && fits(device, (ts_cuda_kernel)kernel, dtype);
     }
 done:
     return status;

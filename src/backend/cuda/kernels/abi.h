@@ -90,7 +90,7 @@ typedef struct ts_cuda_switch {
 } ts_cuda_switch;
 
 /* X(id, name, left, right, threads): tile of results per block. `generic` fits everything; `skinny` is for one narrow
- * class, `row` gives a block to each result (long sums, few results); `deep` exists with winners only. */
+ * class, `row` gives a block to each result (long sums, few results); `deep` exists with winners only, `broad` without. */
 #define TS_CUDA_CONTRACT_VARIANTS(X) \
     X(GENERIC, generic, 16, 16, 256) \
     X(SMALL, small, 32, 64, 128)     \
@@ -98,7 +98,8 @@ typedef struct ts_cuda_switch {
     X(SKINNY, skinny, 1, 128, 128)   \
     X(ROW, row, 1, 1, 256)           \
     X(DEEP, deep, 128, 128, 256)     \
-    X(MIDDLE, middle, 64, 64, 128)
+    X(MIDDLE, middle, 64, 64, 128)   \
+    X(BROAD, broad, 128, 256, 256)
 
 typedef enum ts_cuda_variant {
 #define TS_CUDA_VARIANT_ENUM(id, name, left, right, threads) TS_CUDA_CONTRACT_##id,
@@ -117,6 +118,7 @@ TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_contract_shared(ts_cuda_varian
            : variant == TS_CUDA_CONTRACT_LARGE ? 12448u + 16512u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_DEEP  ? 46272u + 16512u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_MIDDLE ? 13472u + 9280u * (bytes < 4 ? 4 : bytes)
+           : variant == TS_CUDA_CONTRACT_BROAD  ? 15520u + 24832u * (bytes < 4 ? 4 : bytes)
            : variant == TS_CUDA_CONTRACT_ROW   ? 256u * 24u
                                                : 4096u;
 }

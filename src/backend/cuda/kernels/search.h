@@ -12,10 +12,6 @@
 #include "micro.h"
 #include "vector.h"
 
-#ifndef TS_SEARCH_STEPS
-#define TS_SEARCH_STEPS 1 /* of four panels, to an interval, at least */
-#endif
-
 /* ts_better_..., with a comparison less. */
 template <typename P> TS_DEVICE bool ts_ahead(typename P::value x, typename P::value best)
 {
@@ -49,8 +45,7 @@ template <typename Tile, typename P, typename M, int TM, int TN, int THREADS> st
     TS_DEVICE int32_t panels_per_interval(int32_t panels)
     {
         const int32_t steps = (panels + STEP - 1) / STEP;
-        const int32_t per = (steps + MOST - 1) / MOST;
-        return (per < TS_SEARCH_STEPS ? TS_SEARCH_STEPS : per) * STEP;
+        return (steps + MOST - 1) / MOST * STEP;
     }
     TS_DEVICE void start(before &old, int32_t zero)
     {

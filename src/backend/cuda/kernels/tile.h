@@ -481,11 +481,12 @@ struct ts_tile {
     /* A product once more, from memory. */
     TS_DEVICE value term_of(const ts_tile &t, int row, int column, int64_t term, const ts_context &context)
     {
-        const ts_cuda_offsets offsets = ts_offsets_of(t.sum_modes, t.sum_count, t.wide, t.first + term);
+        const ts_cuda_offsets offsets = ts_offsets_of(t.sum_modes, t.sum_count, t.wide, (t.affine ? 0 : t.first) + term);
         const storage *x = reinterpret_cast<const storage *>((uintptr_t)a_row()[row]) + offsets.a;
         const storage *y = reinterpret_cast<const storage *>((uintptr_t)b_row()[column]) + offsets.b;
         return P::product(P::load(*x), P::load(*y), context.modulus);
     }
+    /* Panels once more, for the search, into the first stages. */
     TS_APART void load_again(const ts_tile t, int32_t first, int32_t panels)
     {
         static_assert(PER_TABLE % search::STEP == 0, "a table has all terms of a step");
@@ -513,7 +514,9 @@ struct ts_tile {
 
     template <typename Step> TS_DEVICE void walk(ts_tile &t, int32_t panels, const Step &step)
     {
-        fill(t, 0);
+        if (!t.affine) {
+            fill(t, 0);
+        }
         ts_stages_init(stage_at(0), PANELS, THREADS, t.walks++ == 0);
         ts_sync();
         if constexpr (M::raw) {
@@ -671,8 +674,12 @@ struct ts_tile {
         t.b_wide = sizeof(storage) < 16 && (M::raw || NB % WB == 0) &&
                    ts_wide_rows<false>(p, modes, ts_address(p.b), p.batch_count + p.left_count, p.right_count,
                                        p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
-        const bool steep_a = !M::raw && NA % WA == 0 && ts_steep<true>(p, modes, ts_address(p.a), p.batch_count, p.left_count, p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
-        const bool steep_b = !M::raw && NB % WB == 0 && ts_steep<false>(p, modes, ts_address(p.b), p.batch_count + p.left_count, p.right_count, p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
+        const bool steep_a = !M::raw && NA % WA == 0 &&
+                             ts_steep<true>(p, modes, ts_address(p.a), p.batch_count, p.left_count,
+                                            p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
+        const bool steep_b = !M::raw && NB % WB == 0 &&
+                             ts_steep<false>(p, modes, ts_address(p.b), p.batch_count + p.left_count, p.right_count,
+                                             p.batch_count + p.left_count + p.right_count, (int32_t)sizeof(storage));
         for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
             if (p.only != 0 && reinterpret_cast<const uint8_t *>((uintptr_t)p.only)[item] == 0) {
                 continue;
@@ -685,13 +692,16 @@ struct ts_tile {
             t.first = place.first;
             t.last = place.last;
             t.terms = (int32_t)(place.last - place.first);
-            t.affine = p.sum_count == 1 && place.first == 0 && place.last < ((int64_t)1 << 30) &&
+            t.affine = p.sum_count == 1 && place.last < ((int64_t)1 << 30) &&
                        ts_magnitude(t.sum_modes[0].a) < ((int64_t)1 << 27) && ts_magnitude(t.sum_modes[0].b) < ((int64_t)1 << 27);
-            t.a_steep = steep_a && t.affine;
-            t.b_steep = steep_b && t.affine;
+            const bool even = place.first * (int64_t)sizeof(storage) % 16 == 0;
+            t.a_steep = steep_a && t.affine && even;
+            t.b_steep = steep_b && t.affine && even;
             t.a_step = t.affine ? (int32_t)t.sum_modes[0].a * (int32_t)sizeof(storage) : 0;
             t.b_step = t.affine ? (int32_t)t.sum_modes[0].b * (int32_t)sizeof(storage) : 0;
-            const int64_t a = (int64_t)(uintptr_t)ts_address(p.a), b = (int64_t)(uintptr_t)ts_address(p.b);
+            const int64_t skipped = t.affine ? place.first : 0; /* of the terms: tables of offsets count from the first of all */
+            const int64_t a = (int64_t)(uintptr_t)ts_address(p.a) + skipped * t.a_step;
+            const int64_t b = (int64_t)(uintptr_t)ts_address(p.b) + skipped * t.b_step;
             ts_sync(); /* the tables of the item before are no longer read */
             for (int i = ts_thread(); i < BM; i += THREADS) {
                 int64_t row = place.left_tile * BM + i;
