@@ -463,10 +463,15 @@ typedef struct tensum_run_arguments {
     void *stream;                   /**< CUDA stream; NULL: legacy default stream */
     tensum_progress progress;       /**< may be NULL */
     void *progress_user;            /**< handed to `progress` */
+    int kept;                       /**< 1: GRADIENT from what the last run of this workspace left there, over the same inputs:
+                                         intermediates and winners. There is no forward pass. That run was of a program of
+                                         GRADIENT mode without slices, for its value or for gradients too, without winners
+                                         of its own; any number of such runs may follow it. `output` is read: log_sum_exp
+                                         needs it */
 } tensum_run_arguments;
 /** Defaults of tensum_run_arguments. */
 #define TENSUM_RUN_ARGUMENTS_INIT \
-    {sizeof(tensum_run_arguments), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, -1, 0, NULL, NULL, NULL}
+    {sizeof(tensum_run_arguments), NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, -1, 0, NULL, NULL, NULL, 0}
 
 /** Run. Allocates nothing and takes no lock. Decoding reports INFEASIBLE where an element is zero of the
  *  semiring and NOT_A_NUMBER where it is NaN; values and gradients are written all the same.

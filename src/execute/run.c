@@ -143,7 +143,7 @@ done:
     return status;
 }
 
-/* GRADIENT of one step from the results of an earlier run. */
+/* GRADIENT from the results of an earlier run, or from what it has left in the workspace. */
 static tensum_status run_saved(ts_running *running)
 {
     tensum_status status = TENSUM_OK;
@@ -251,6 +251,13 @@ done:
     return status != TENSUM_OK ? status : verdict;
 }
 
+/* Is everything there that gradients need, after a run of these arguments? */
+static bool leaves_enough(const tensum_program *program, const tensum_run_arguments *arguments)
+{
+    return (program->modes & TENSUM_GRADIENT) != 0 && !program->saved && program->plan->slice_total == 1 && arguments->slice_first == 0 &&
+           arguments->slice_count != 0 && arguments->winners == NULL && !arguments->accumulate;
+}
+
 tensum_status tensum_run(tensum_program *program, tensum_workspace *workspace, const tensum_run_arguments *arguments)
 {
     tensum_status status = TENSUM_OK;
@@ -258,14 +265,18 @@ tensum_status tensum_run(tensum_program *program, tensum_workspace *workspace, c
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "tensum_run: an argument is NULL or the workspace is another program's");
     }
     if (program->backend->run_again != NULL && program->backend->run_again(workspace->state, arguments, &status)) {
+        workspace->keeps = workspace->keeps && status == TENSUM_OK;
         return status;
     }
     bool same;
     TRY(ts_validate_run(program, workspace, arguments, &same));
+    workspace->keeps = false;
     if (program->backend->run != NULL) {
-        return program->backend->run(program, program->compiled, workspace->state, arguments);
+        status = program->backend->run(program, program->compiled, workspace->state, arguments);
+        workspace->keeps = status == TENSUM_OK && leaves_enough(program, arguments);
+        return status;
     }
-    if (program->check && !program->saved) {
+    if (program->check && !program->saved && !arguments->kept) {
         TRY(ts_check_domain(program->plan->algebra, arguments->inputs, program->plan->network->operand_count));
     }
     ts_running running;
@@ -282,13 +293,14 @@ tensum_status tensum_run(tensum_program *program, tensum_workspace *workspace, c
     if (arguments->progress != NULL) {
         running.last_poll = ts_seconds();
     }
-    if (program->saved) {
+    if (program->saved || arguments->kept) {
         status = run_saved(&running);
     } else if (arguments->gradients != NULL || arguments->assignments != NULL) {
         status = run_kept(&running);
     } else {
         status = run_values(&running);
     }
+    workspace->keeps = status == TENSUM_OK && leaves_enough(program, arguments);
 done:
     return status;
 }

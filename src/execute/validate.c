@@ -235,7 +235,7 @@ static tensum_status check_results(const tensum_program *program, tensum_workspa
     char name[64];
     if (arguments->output != NULL) {
         TRY(check_tensor(program, "the output", arguments->output, dtype, n));
-        if (!program->saved) {
+        if (!program->saved && !arguments->kept) {
             TRY(check_target("the output", arguments->output));
         }
         TRY(check_apart("the output", arguments->output, arguments->inputs, n, "operand"));
@@ -357,6 +357,15 @@ tensum_status ts_validate_run(const tensum_program *program, tensum_workspace *w
             return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "gradients from saved results: the %s missing",
                            !gradient ? "gradients are" : selects && !winners ? "winners are" : "output is");
         }
+    }
+    if (arguments->kept && (!gradient || decode || winners || program->saved || !workspace->keeps ||
+                            (plan->algebra.semiring == TENSUM_LOG_SUM_EXP && !value))) {
+        return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "gradients from what the last run left: %s",
+                       !gradient                       ? "gradients are missing"
+                       : decode || winners             ? "nothing else can be had"
+                       : plan->slice_total != 1        ? "the plan has slices"
+                       : program->saved || !workspace->keeps ? "there was none that left it in this workspace"
+                                                       : "the output is missing");
     }
     if (arguments->accumulate && (winners || gradient || decode || !value)) {
         return ts_fail(TENSUM_STATUS_INVALID_ARGUMENT, "accumulate is for values only");

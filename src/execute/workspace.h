@@ -46,6 +46,7 @@ struct tensum_workspace {
     tensum_allocator allocator;
     bool default_allocator;
     void *stream;
+    bool keeps;                  /* the last run has left what gradients need */
     void *state;                 /* program backends */
     /* step backends only: */
     ts_strides strides;          /* the output's: as written by the last step */

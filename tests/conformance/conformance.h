@@ -112,7 +112,8 @@ typedef struct case_outcome {
     int64_t *winners;                        /* NULL: none */
     unsigned char *gradients[MAX_OPERANDS];  /* NULL: none */
     bool unsupported; /* the device says that it has no such program */
-    bool saved;       /* gradients are those of a second run, from what the first has left */
+    bool saved;       /* gradients are those of a second program, from the value and the winners of the first */
+    bool kept;        /* gradients are those of a second run, from what the first has left in its workspace */
     bool decoded;
     tensum_status decode_status;
     int64_t assignments[MAX_POSITIONS * MAX_LABELS];
@@ -133,7 +134,7 @@ void outcome_free(case_outcome *outcome);
 /* What was compared, so that a suite that stops comparing something is noticed. */
 #define TALLY_LIST(X)                                                                                                  \
     X(cases) X(values) X(exact_values) X(winners) X(gradients) X(exact_gradients) X(decodes) X(infeasible) X(nans)     \
-    X(sliced) X(saved) X(compared) X(many_children) X(tiles) X(hyperedges) X(diagonals) X(broadcasts) X(empty)
+    X(sliced) X(saved) X(kept) X(compared) X(many_children) X(tiles) X(hyperedges) X(diagonals) X(broadcasts) X(empty)
 typedef struct case_tally {
 #define TALLY_FIELD(name) int64_t name;
     TALLY_LIST(TALLY_FIELD)

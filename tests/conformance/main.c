@@ -170,6 +170,7 @@ static bool run_case(const run_options *options, const test_machine *machines, u
     } else {
         good = case_check(&test, &expected, &reference, tally, text, sizeof text);
         tally->saved += reference.saved;
+        tally->kept += reference.kept;
     }
     for (int d = 0; good && d < options->device_count; d++) {
         where = options->device_names[d];

@@ -231,6 +231,19 @@ static bool execute(case_runner *runner, tensum_program *program, unsigned modes
         arguments->slice_count = -1;
         arguments->accumulate = 1;
     }
+    if (arguments->kept) { /* the value alone; the gradients follow from what it leaves, as often as they are asked for */
+        tensum_run_arguments value = *arguments;
+        value.kept = 0;
+        value.gradients = NULL;
+        status = tensum_run(program, workspace, &value);
+        for (int again = 0; again < (int)(test->seed >> 6 & 1) && status == TENSUM_OK; again++) {
+            status = tensum_run(program, workspace, arguments);
+        }
+        if (status != TENSUM_OK) {
+            failed_call(runner, "tensum_run before the kept one", status);
+            goto done;
+        }
+    }
     status = tensum_run(program, workspace, arguments);
     if ((modes & TENSUM_DECODE) != 0) {
         outcome->decoded = true;
@@ -257,6 +270,58 @@ done:
     return good;
 }
 
+/* Other targets for gradients that are made once more, and the arguments for that. */
+static bool start_over(case_runner *runner, output_targets *targets, tensum_run_arguments *arguments)
+{
+    test_case *test = runner->test;
+    for (int t = 0; t < test->operand_count; t++) {
+        target_close(&targets->gradients[t]);
+        if (!target_open(&targets->gradients[t], &test->gradients[t], test->gradient_dtype)) {
+            return false;
+        }
+        targets->gradient_tensors[t] = targets->gradients[t].tensor;
+        if (!test->gradient_wanted[t]) {
+            targets->gradient_tensors[t].data = NULL;
+        }
+    }
+    arguments->position_count = 0;
+    arguments->positions = NULL;
+    arguments->assignments = NULL;
+    return true;
+}
+
+/* The gradients once more, from what a run for the value has left in its workspace, in half of the cases that allow it. They
+ * take the place of the run's own. */
+static bool run_kept(case_runner *runner, unsigned modes, output_targets *targets, const tensum_run_arguments *before)
+{
+    test_case *test = runner->test;
+    tensum_run_arguments arguments = *before;
+    tensum_program_options options = TENSUM_PROGRAM_OPTIONS_INIT;
+    tensum_program *program = NULL;
+    tensum_cost cost = TENSUM_COST_INIT;
+    const unsigned needed = TENSUM_VALUE | TENSUM_GRADIENT;
+    if ((modes & needed) != needed || (test->seed >> 5 & 1) == 0 || tensum_plan_cost(runner->plan, &cost) != TENSUM_OK ||
+        cost.slices != 1) {
+        return true;
+    }
+    if (!start_over(runner, targets, &arguments)) {
+        return false;
+    }
+    arguments.winners = NULL;
+    arguments.kept = 1;
+    options.modes = needed;
+    options.device = runner->machine->device;
+    options.check = test->check;
+    tensum_status status = tensum_program_create(runner->plan, test->threaded ? runner->machine->threaded : runner->machine->serial, &options, &program);
+    if (status != TENSUM_OK) {
+        return failed_call(runner, "tensum_program_create for kept results", status);
+    }
+    bool good = execute(runner, program, needed, targets, &arguments);
+    tensum_program_release(program);
+    runner->outcome->kept = good;
+    return good;
+}
+
 /* The gradients once more, from the output and the winners that the run has left, in half of the cases that allow it. They
  * take the place of the run's own. */
 static bool run_saved(case_runner *runner, unsigned modes, output_targets *targets, const tensum_run_arguments *before)
@@ -272,19 +337,9 @@ static bool run_saved(case_runner *runner, unsigned modes, output_targets *targe
         cost.steps != 1 || cost.slices != 1) {
         return true;
     }
-    for (int t = 0; t < test->operand_count; t++) {
-        target_close(&targets->gradients[t]);
-        if (!target_open(&targets->gradients[t], &test->gradients[t], test->gradient_dtype)) {
-            return false;
-        }
-        targets->gradient_tensors[t] = targets->gradients[t].tensor;
-        if (!test->gradient_wanted[t]) {
-            targets->gradient_tensors[t].data = NULL;
-        }
+    if (!start_over(runner, targets, &arguments)) {
+        return false;
     }
-    arguments.position_count = 0;
-    arguments.positions = NULL;
-    arguments.assignments = NULL;
     if (test->semiring != TENSUM_LOG_SUM_EXP && (test->seed >> 4 & 1) == 0) {
         arguments.output = NULL; /* nothing needs it */
     }
@@ -355,7 +410,8 @@ static bool run_modes(case_runner *runner, unsigned modes)
         arguments.positions = test->positions;
         arguments.assignments = outcome->assignments;
     }
-    if (!execute(runner, program, modes, &targets, &arguments) || !run_saved(runner, modes, &targets, &arguments)) {
+    if (!execute(runner, program, modes, &targets, &arguments) || !run_saved(runner, modes, &targets, &arguments) ||
+        !run_kept(runner, modes, &targets, &arguments)) {
         goto done;
     }
     if ((modes & TENSUM_VALUE) != 0 && !target_collect(&targets.output, outcome->value)) {

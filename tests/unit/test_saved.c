@@ -168,6 +168,62 @@ static void there_is_no_room_for_a_forward_pass(void **state)
     free(result);
 }
 
+/* a of two rows, b between two labels, c: the best way for row 0 is 0 -> (1, 1) of 8, for row 1 (0, 0) of 16. */
+static void a_network_keeps_what_its_gradients_need(void **state)
+{
+    (void)state;
+    FOR_EACH_DEVICE (device) {
+        const float a[] = {0, 1, 9, 0}, b[] = {5, 0, 1, 7}, c[] = {2, 0}, other[] = {9, 9}, weights[] = {10, 100}, halves[] = {0.5f, 0.25f};
+        float value[2], da[4], db[4], dc[2];
+        tensum_tensor operands[] = {TENSOR(TENSUM_F32, a, 2, 2), TENSOR(TENSUM_F32, b, 2, 2), TENSOR(TENSUM_F32, c, 2)};
+        const tensum_tensor output = TENSOR(TENSUM_F32, value, 2);
+        tensum_tensor cotangent = TENSOR(TENSUM_F32, weights, 2);
+        const tensum_tensor gradients[] = {TENSOR(TENSUM_F32, da, 2, 2), TENSOR(TENSUM_F32, db, 2, 2), TENSOR(TENSUM_F32, dc, 2)};
+        contraction job = {.expression = "ri,ij,j->r", .semiring = TENSUM_MAX_PLUS, .dtype = TENSUM_F32, .operand_count = 3,
+                           .operands = operands, .output = &output, .cotangent = &cotangent, .gradients = gradients};
+        prepared made;
+        tensum_run_arguments run;
+        assert_int_equal(job_prepare(&job, device, &made), TENSUM_OK);
+        job_arguments(&job, &run);
+        run.kept = 1;
+        assert_int_equal(tensum_run(made.program, made.workspace, &run), TENSUM_STATUS_INVALID_ARGUMENT); /* there was no run */
+        assert_non_null(strstr(tensum_last_error(), "none"));
+        run.kept = 0;
+        run.gradients = NULL;
+        assert_int_equal(tensum_run(made.program, made.workspace, &run), TENSUM_OK);
+        ASSERT_F32(value, {8, 16});
+        run.kept = 1;
+        assert_int_equal(tensum_run(made.program, made.workspace, &run), TENSUM_STATUS_INVALID_ARGUMENT);
+        assert_non_null(strstr(tensum_last_error(), "gradients"));
+        run.gradients = gradients;
+        run.output = NULL; /* nothing needs it */
+        assert_int_equal(tensum_run(made.program, made.workspace, &run), TENSUM_OK);
+        ASSERT_F32(da, {0, 10, 100, 0});
+        ASSERT_F32(db, {100, 0, 0, 10});
+        ASSERT_F32(dc, {100, 10});
+        /* Once more with another cotangent; and what was kept decides, not the operands. */
+        cotangent.data = (void *)(uintptr_t)halves;
+        operands[2].data = (void *)(uintptr_t)other;
+        assert_int_equal(tensum_run(made.program, made.workspace, &run), TENSUM_OK);
+        ASSERT_F32(da, {0, 0.5f, 0.25f, 0});
+        ASSERT_F32(dc, {0.25f, 0.5f});
+        run.winners = &output;
+        assert_int_not_equal(tensum_run(made.program, made.workspace, &run), TENSUM_OK);
+        prepared_release(&made);
+        /* not with slices, and not where an earlier program's results are taken */
+        job.slice_count = 1;
+        job.slices = EXTENTS('i');
+        assert_int_equal(job_prepare(&job, device, &made), TENSUM_OK);
+        job_arguments(&job, &run);
+        assert_int_equal(tensum_run(made.program, made.workspace, &run), TENSUM_OK);
+        ASSERT_F32(dc, {0.25f, 0.5f});
+        run.kept = 1;
+        assert_int_equal(tensum_run(made.program, made.workspace, &run), TENSUM_STATUS_INVALID_ARGUMENT);
+        assert_non_null(strstr(tensum_last_error(), "slices"));
+        prepared_release(&made);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +231,7 @@ int main(void)
         cmocka_unit_test(log_sum_exp_reads_the_output),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(there_is_no_room_for_a_forward_pass),
+        cmocka_unit_test(a_network_keeps_what_its_gradients_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,6 +144,7 @@ typedef struct ts_cuda_workspace {
     uint8_t *again_compact; /* [port_count] the tensor had no strides */
 
     /* The list and the signature it was made for. */
+    bool reads_results; /* the run at hand: gradients from the results of an earlier one */
     ts_cuda_list list;
     bool prepared;
     bool capturing; /* the run at hand: its stream is being captured */

@@ -67,6 +67,25 @@ static uint8_t alignment_of(const ts_cuda_workspace *workspace, int32_t port)
     return power;
 }
 
+/* A run for values alone: leave the launches of a backward pass in the list, for the next run may ask for them again. */
+static void keep_backward_launches(ts_cuda_workspace *workspace)
+{
+    const ts_cuda_program *program = workspace->program;
+    const ts_cuda_signature *made = &workspace->made;
+    ts_cuda_signature *next = &workspace->next;
+    const int32_t first = ts_cuda_port_cotangent(program);
+    const int64_t modes = program->port_modes[first];
+
+    for (int32_t p = first; p < program->port_count; p++) {
+        if (made->where[p] == TS_CUDA_ON_HOST) {
+            return;
+        }
+    }
+    memcpy(next->where + first, made->where + first, (size_t)(program->port_count - first));
+    memcpy(next->strides + modes, made->strides + modes,
+           (size_t)(program->port_modes[program->port_count] - modes) * sizeof *next->strides);
+}
+
 /* Where each port is, its strides and address. */
 static tensum_status take_arguments(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments)
 {
@@ -118,6 +137,9 @@ static tensum_status take_arguments(ts_cuda_workspace *workspace, const tensum_r
             workspace->validated[p] = tensor->data;
         }
         workspace->base[p] = (uint64_t)(uintptr_t)tensor->data;
+    }
+    if (arguments->gradients == NULL && workspace->prepared) {
+        keep_backward_launches(workspace);
     }
     if (program->vendor_direct) {
         const ts_step *step = &program->plan->steps[0];
@@ -260,7 +282,7 @@ static bool waits(const ts_cuda_workspace *workspace, const tensum_run_arguments
     const ts_cuda_program *program = workspace->program;
 
     for (int32_t p = ts_cuda_port_output(program); p < program->port_count; p++) {
-        bool read = p == ts_cuda_port_cotangent(program) || (program->saved && p < ts_cuda_port_cotangent(program));
+        bool read = p == ts_cuda_port_cotangent(program) || (workspace->reads_results && p < ts_cuda_port_cotangent(program));
         if (!read && workspace->made.where[p] == TS_CUDA_ON_HOST) {
             return true;
         }
@@ -555,9 +577,9 @@ static bool may_run_again(const ts_cuda_workspace *workspace, const tensum_run_a
     if (!workspace->again || arguments->size < sizeof *arguments || arguments->inputs == NULL || arguments->output == NULL ||
         arguments->winners != NULL || arguments->assignments != NULL || arguments->accumulate != 0 ||
         arguments->slice_first != 0 || (arguments->slice_count != -1 && arguments->slice_count != 1) ||
-        arguments->progress != NULL || arguments->stream != workspace->again_stream ||
+        arguments->progress != NULL || arguments->stream != workspace->again_stream || arguments->kept != 0 ||
         (arguments->gradients != NULL) != ((workspace->again_phases >> TS_CUDA_PHASE_GRADIENT_FILL & 1u) != 0) ||
-        (arguments->cotangent != NULL) != (where[n + 2] == TS_CUDA_ON_DEVICE)) {
+        (arguments->gradients != NULL && (arguments->cotangent != NULL) != (where[n + 2] == TS_CUDA_ON_DEVICE))) {
         return false;
     }
     for (int32_t p = 0; p < n; p++) {
@@ -566,7 +588,7 @@ static bool may_run_again(const ts_cuda_workspace *workspace, const tensum_run_a
         }
     }
     if (!is_the_same(workspace, n, arguments->output, dtype) ||
-        (arguments->cotangent != NULL && !is_the_same(workspace, n + 2, arguments->cotangent, program->gradient))) {
+        (arguments->gradients != NULL && arguments->cotangent != NULL && !is_the_same(workspace, n + 2, arguments->cotangent, program->gradient))) {
         return false;
     }
     for (int32_t p = n + 3; p < program->port_count && arguments->gradients != NULL; p++) {
@@ -646,6 +668,7 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     capturing = ts_cuda_capturing(device, stream);
     workspace->capturing = capturing;
     workspace->again = false;
+    workspace->reads_results = from->saved || arguments->kept != 0;
     status = take_arguments(workspace, arguments);
     if (status != TENSUM_OK) {
         goto leave;
@@ -677,13 +700,13 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     STEP(refresh(workspace, capturing || !workspace->shown_valid, stream));
     if (plan->slice_total == 1 && count == 1 && !workspace->made.told_apart) {
         /* All of it at a time: as one graph. */
-        workspace->again_phases = 1u << TS_CUDA_PHASE_CHECK | (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
-                                  1u << TS_CUDA_PHASE_ONCE | 1u << TS_CUDA_PHASE_SLICE |
-                                  (gradient ? 1u << TS_CUDA_PHASE_GRADIENT_FILL : 0u) |
+        const unsigned forward = 1u << TS_CUDA_PHASE_CHECK | (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
+                                 1u << TS_CUDA_PHASE_ONCE | 1u << TS_CUDA_PHASE_SLICE;
+        workspace->again_phases = (arguments->kept == 0 ? forward : 0u) | (gradient ? 1u << TS_CUDA_PHASE_GRADIENT_FILL : 0u) |
                                   (gradient && !from->traces ? 1u << TS_CUDA_PHASE_BACKWARD : 0u);
         STEP(launch_again(workspace, stream));
         count = 0;
-        workspace->again = !capturing && arguments->accumulate == 0 && arguments->assignments == NULL &&
+        workspace->again = !capturing && arguments->kept == 0 && arguments->accumulate == 0 && arguments->assignments == NULL &&
                            arguments->winners == NULL && workspace->stage_inputs == 0 && !waits(workspace, arguments);
         workspace->again_stream = stream;
         goto launched;

@@ -99,7 +99,7 @@ tensum_status ts_cuda_stage_layout(ts_cuda_workspace *workspace, ts_cu_stream st
             workspace->stage_offset[port] = (int64_t)bytes;
             bytes += (port_bytes(program, port, workspace->next.winner_bytes) + 127) / 128 * 128;
         }
-        if (i <= (int32_t)program->input_count + (program->saved ? 2 : 0) ||
+        if (i <= (int32_t)program->input_count + (workspace->reads_results ? 2 : 0) ||
             (port == ts_cuda_port_output(program) && workspace->next.accumulates)) {
             workspace->stage_inputs = bytes;
         }
@@ -197,8 +197,8 @@ tensum_status ts_cuda_stage_upload(ts_cuda_workspace *workspace, const tensum_ru
     TRY(wait_for_stage(workspace));
     for (int32_t p = 0; p < program->port_count; p++) {
         bool read = p < (int32_t)program->input_count || p == ts_cuda_port_cotangent(program) ||
-                    (p == ts_cuda_port_output(program) && (workspace->made.accumulates || program->saved)) ||
-                    (p == ts_cuda_port_winners(program) && program->saved);
+                    (p == ts_cuda_port_output(program) && (workspace->made.accumulates || workspace->reads_results)) ||
+                    (p == ts_cuda_port_winners(program) && workspace->reads_results);
         if (read && workspace->stage_offset[p] >= 0) {
             unsigned char *compact = workspace->stage_host + workspace->stage_offset[p];
             size_t bytes = p == ts_cuda_port_winners(program) ? workspace->made.winner_bytes
@@ -222,9 +222,10 @@ done:
 }
 
 /* Is a port written by runs? */
-static bool comes_back(const ts_cuda_program *program, int32_t port)
+static bool comes_back(const ts_cuda_workspace *workspace, int32_t port)
 {
-    return port > ts_cuda_port_cotangent(program) || (port != ts_cuda_port_cotangent(program) && !program->saved);
+    const int32_t cotangent = ts_cuda_port_cotangent(workspace->program);
+    return port > cotangent || (port != cotangent && !workspace->reads_results);
 }
 
 tensum_status ts_cuda_stage_download(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments,
@@ -236,7 +237,7 @@ tensum_status ts_cuda_stage_download(ts_cuda_workspace *workspace, const tensum_
     int64_t first = INT64_MAX, past = 0;
 
     for (int32_t p = (int32_t)program->input_count; p < program->port_count; p++) {
-        if (comes_back(program, p) && workspace->stage_offset[p] >= 0) {
+        if (comes_back(workspace, p) && workspace->stage_offset[p] >= 0) {
             first = ts_min64(first, workspace->stage_offset[p]);
             past = ts_max64(past, workspace->stage_offset[p] +
                                       (int64_t)port_bytes(program, p, workspace->made.winner_bytes));
@@ -255,7 +256,7 @@ tensum_status ts_cuda_stage_download(ts_cuda_workspace *workspace, const tensum_
     TRY(ts_cuda_synchronize(device, stream));
     workspace->stage_pending = false;
     for (int32_t p = (int32_t)program->input_count; p < program->port_count; p++) {
-        if (comes_back(program, p) && workspace->stage_offset[p] >= 0) {
+        if (comes_back(workspace, p) && workspace->stage_offset[p] >= 0) {
             size_t bytes = p == ts_cuda_port_winners(program) ? workspace->made.winner_bytes
                                                               : ts_cuda_port_element_bytes(program, p);
             move_tensor(ts_cuda_port_tensor(program, arguments, p), bytes,
