@@ -117,6 +117,7 @@ typedef struct ts_program {
     int32_t output_rank;
     const int64_t *output_extents;
     bool small;              /* so little work that giving the GIL away costs more */
+    bool sliced;
     int idle_count;
     struct ts_idle {
         tensum_workspace *workspace;
@@ -125,7 +126,15 @@ typedef struct ts_program {
     } idle[4];
 } ts_program;
 
-extern PyTypeObject *ts_network_type, *ts_tree_type, *ts_plan_type, *ts_program_type;
+/* What a forward pass has left for gradients: its workspace, which nobody else uses until the tape is released. */
+typedef struct ts_tape {
+    PyObject_HEAD
+    ts_program *program;
+    struct ts_idle taken; /* no workspace: it has been given back */
+    bool busy;
+} ts_tape;
+
+extern PyTypeObject *ts_network_type, *ts_tree_type, *ts_plan_type, *ts_program_type, *ts_tape_type;
 int ts_structure_register(PyObject *module);
 int ts_program_register(PyObject *module);
 
@@ -143,11 +152,20 @@ PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dty
 /* Can gradients be made from the results of a forward pass alone (a plan of one step)? *winners: the dtype of the
  * winners that it takes for that, TENSUM_DTYPE_COUNT where none are needed. */
 bool ts_plan_saves(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype *winners);
+/* Can they be made from what a forward pass leaves in its workspace (a plan of more steps, without slices)? */
+bool ts_plan_keeps(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype);
 /* Run with everything else filled in; takes and returns a workspace, releases the GIL. Returns the status. A status of
  * TENSUM_STATUS_COUNT means that a Python error is set (a callback raised, or Ctrl-C). `source`: a library whose
  * caching allocator gives device workspaces; NULL: the device's own. */
 tensum_status ts_program_run(ts_program *program, tensum_run_arguments *arguments, PyObject *progress,
                              const dl_exchange *source);
+/* The same; *tape keeps what the run has left. */
+tensum_status ts_program_record(ts_program *program, tensum_run_arguments *arguments, PyObject *progress,
+                                const dl_exchange *source, ts_tape **tape);
+/* Is it there, on this stream, and free for a run from it? */
+bool ts_tape_usable(const ts_tape *tape, void *stream);
+/* Gradients from what is on the tape. */
+tensum_status ts_tape_run(ts_tape *tape, tensum_run_arguments *arguments, PyObject *progress);
 /* Allocate a compact tensor by a library's allocator. NULL with an error set. */
 dl_managed_versioned *ts_exchange_allocate(const dl_exchange *table, dl_tensor prototype);
 
@@ -171,8 +189,10 @@ PyObject *ts_front_ends(PyObject *module, PyObject *unused);
 /* ---- the fast path ---- */
 
 int ts_einsum_register(PyObject *module);
+/* *slot <- value, in a way that is safe if the old value runs code as it goes. */
+void ts_set_object(PyObject **slot, PyObject *value);
 PyObject *ts_einsum(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names);
-PyObject *ts_forward(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *ts_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *ts_backward(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *ts_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *ts_einsum_configure(PyObject *module, PyObject *arguments);

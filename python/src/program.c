@@ -1,7 +1,7 @@
 /* Programs: compiled plans with a few idle workspaces, and the one place where the library is run. */
 #include "core.h"
 
-PyTypeObject *ts_program_type;
+PyTypeObject *ts_program_type, *ts_tape_type;
 
 /* ---- the context ---- */
 
@@ -95,6 +95,7 @@ PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dty
     program->idle_count = 0;
     (void)tensum_network_operand(program->network, -1, &program->output_rank, NULL, &program->output_extents);
     program->small = tensum_plan_cost(plan, &cost) == TENSUM_OK && cost.tc < 11.0 && cost.rw < 11.0;
+    program->sliced = cost.slices != 1;
     return (PyObject *)program;
 }
 
@@ -123,6 +124,13 @@ bool ts_plan_saves(const tensum_plan *plan, tensum_semiring semiring, tensum_dty
         *winners = terms < 2147483648.0 ? TENSUM_I32 : TENSUM_I64;
     }
     return true;
+}
+
+bool ts_plan_keeps(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype)
+{
+    tensum_cost cost = TENSUM_COST_INIT;
+    return tensum_plan_cost(plan, &cost) == TENSUM_OK && cost.steps > 1 && cost.slices == 1 &&
+           (tensum_supports(semiring, dtype) & TENSUM_GRADIENT) != 0;
 }
 
 /* program_build(plan, semiring, dtype, modes, device, check, saved=False, winners="i64") */
@@ -232,28 +240,115 @@ static void workspace_give(ts_program *program, struct ts_idle *taken)
     program->idle[program->idle_count++] = *taken;
 }
 
-tensum_status ts_program_run(ts_program *program, tensum_run_arguments *arguments, PyObject *callback, const dl_exchange *source)
+static tensum_status run_in(ts_program *program, tensum_workspace *workspace, tensum_run_arguments *arguments, PyObject *callback)
 {
-    struct ts_idle taken;
     tensum_status status;
-    if (workspace_take(program, arguments->stream, source, &taken) < 0) {
-        return TENSUM_STATUS_COUNT;
-    }
     if (program->small && callback == NULL && program->device.kind != TENSUM_CUDA) {
-        status = tensum_run(program->program, taken.workspace, arguments);
+        status = tensum_run(program->program, workspace, arguments);
     } else {
         ts_progress progress = {NULL, callback, false};
-        arguments->progress = ts_progress_call;
-        arguments->progress_user = &progress;
+        /* Between slices there is time for Ctrl-C; what a device does without them is only enqueued. */
+        if (callback != NULL || program->sliced || program->device.kind != TENSUM_CUDA) {
+            arguments->progress = ts_progress_call;
+            arguments->progress_user = &progress;
+        }
         progress.thread = PyEval_SaveThread();
-        status = tensum_run(program->program, taken.workspace, arguments);
+        status = tensum_run(program->program, workspace, arguments);
         PyEval_RestoreThread(progress.thread);
         if (progress.raised) {
             status = TENSUM_STATUS_COUNT;
         }
     }
+    return status;
+}
+
+tensum_status ts_program_run(ts_program *program, tensum_run_arguments *arguments, PyObject *callback, const dl_exchange *source)
+{
+    struct ts_idle taken;
+    if (workspace_take(program, arguments->stream, source, &taken) < 0) {
+        return TENSUM_STATUS_COUNT;
+    }
+    tensum_status status = run_in(program, taken.workspace, arguments, callback);
     workspace_give(program, &taken);
     return status;
+}
+
+/* ---- tapes ---- */
+
+tensum_status ts_program_record(ts_program *program, tensum_run_arguments *arguments, PyObject *callback, const dl_exchange *source,
+                                ts_tape **out)
+{
+    ts_tape *tape = PyObject_New(ts_tape, ts_tape_type);
+    if (tape == NULL) {
+        return TENSUM_STATUS_COUNT;
+    }
+    tape->program = (ts_program *)Py_NewRef((PyObject *)program);
+    tape->busy = false;
+    if (workspace_take(program, arguments->stream, source, &tape->taken) < 0) {
+        tape->taken.workspace = NULL;
+        Py_DECREF((PyObject *)tape);
+        return TENSUM_STATUS_COUNT;
+    }
+    tensum_status status = run_in(program, tape->taken.workspace, arguments, callback);
+    if (status != TENSUM_OK) {
+        Py_CLEAR(tape);
+    }
+    *out = tape;
+    return status;
+}
+
+bool ts_tape_usable(const ts_tape *tape, void *stream)
+{
+    return tape->taken.workspace != NULL && !tape->busy && tape->taken.stream == stream;
+}
+
+tensum_status ts_tape_run(ts_tape *tape, tensum_run_arguments *arguments, PyObject *callback)
+{
+    Py_INCREF((PyObject *)tape);
+    tape->busy = true;
+    arguments->kept = 1;
+    tensum_status status = run_in(tape->program, tape->taken.workspace, arguments, callback);
+    tape->busy = false;
+    Py_DECREF((PyObject *)tape);
+    return status;
+}
+
+static void tape_give(ts_tape *tape)
+{
+    if (tape->taken.workspace != NULL && !tape->busy) {
+        struct ts_idle taken = tape->taken;
+        tape->taken.workspace = NULL;
+        workspace_give(tape->program, &taken);
+    }
+}
+
+static PyObject *tape_release(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    tape_give((ts_tape *)self);
+    Py_RETURN_NONE;
+}
+
+/* usable(stream) -> bool */
+static PyObject *tape_usable(PyObject *self, PyObject *stream)
+{
+    void *number = PyLong_AsVoidPtr(stream);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(ts_tape_usable((ts_tape *)self, number));
+}
+
+static PyObject *tape_program(PyObject *self, void *unused)
+{
+    (void)unused;
+    return Py_NewRef((PyObject *)((ts_tape *)self)->program);
+}
+
+static void tape_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    tape_give((ts_tape *)self);
+    Py_DECREF((PyObject *)((ts_tape *)self)->program);
+    PyObject_Free(self);
+    Py_DECREF(type);
 }
 
 /* ---- run from Python ---- */
@@ -340,20 +435,21 @@ static int64_t *integers_of(ts_view *view, int64_t count, const char *what)
 }
 
 /* run(inputs, output=None, winners=None, cotangent=None, gradients=None, positions=None, assignments=None, slice_first=0,
- *     slice_count=-1, accumulate=False, stream=0, progress=None, memory=None, tolerate=False) -> status name */
+ *     slice_count=-1, accumulate=False, stream=0, progress=None, memory=None, tolerate=False, tape=None) -> status name, or
+ * the tape that tape=True asks for; tape=a tape: gradients from it */
 static PyObject *program_run(PyObject *self, PyObject *positional, PyObject *keywords)
 {
     static char *names[] = {"inputs", "output", "winners", "cotangent", "gradients", "positions", "assignments", "slice_first",
-                            "slice_count", "accumulate", "stream", "progress", "memory", "tolerate", NULL};
+                            "slice_count", "accumulate", "stream", "progress", "memory", "tolerate", "tape", NULL};
     ts_program *program = (ts_program *)self;
     PyObject *inputs, *output = Py_None, *winners = Py_None, *cotangent = Py_None, *gradients = Py_None, *positions = Py_None;
-    PyObject *assignments = Py_None, *progress = Py_None, *memory = Py_None;
+    PyObject *assignments = Py_None, *progress = Py_None, *memory = Py_None, *tape = Py_None;
     long long slice_first = 0, slice_count = -1;
     int accumulate = 0, tolerate = 0;
     unsigned long long stream_number = 0;
-    if (!PyArg_ParseTupleAndKeywords(positional, keywords, "O|OOOOOOLLpKOOp", names, &inputs, &output, &winners, &cotangent,
+    if (!PyArg_ParseTupleAndKeywords(positional, keywords, "O|OOOOOOLLpKOOpO", names, &inputs, &output, &winners, &cotangent,
                                      &gradients, &positions, &assignments, &slice_first, &slice_count, &accumulate,
-                                     &stream_number, &progress, &memory, &tolerate)) {
+                                     &stream_number, &progress, &memory, &tolerate, &tape)) {
         return NULL;
     }
     uintptr_t stream = (uintptr_t)stream_number;
@@ -412,14 +508,22 @@ static PyObject *program_run(PyObject *self, PyObject *positional, PyObject *key
     run.slice_count = slice_count;
     run.accumulate = accumulate;
     run.stream = (void *)stream;
-    tensum_status status = ts_program_run(program, &run, progress == Py_None ? NULL : progress,
-                                          PyType_Check(memory) ? ts_exchange_of((PyTypeObject *)memory) : NULL);
+    PyObject *callback = progress == Py_None ? NULL : progress;
+    const dl_exchange *source = PyType_Check(memory) ? ts_exchange_of((PyTypeObject *)memory) : NULL;
+    ts_tape *made = NULL, *given = Py_TYPE(tape) == ts_tape_type ? (ts_tape *)tape : NULL;
+    if (given != NULL && (given->program != program || !ts_tape_usable(given, run.stream))) {
+        PyErr_SetString(PyExc_RuntimeError, "the tape is another program's or stream's, in use or released");
+        goto done;
+    }
+    tensum_status status = given != NULL      ? ts_tape_run(given, &run, callback)
+                           : tape == Py_True ? ts_program_record(program, &run, callback, source, &made)
+                                              : ts_program_run(program, &run, callback, source);
     if (status != TENSUM_OK &&
         !(tolerate && (status == TENSUM_STATUS_INFEASIBLE || status == TENSUM_STATUS_NOT_A_NUMBER))) {
         ts_raise(status);
         goto done;
     }
-    result = PyUnicode_FromString(tensum_status_name(status));
+    result = made != NULL ? (PyObject *)made : PyUnicode_FromString(tensum_status_name(status));
 done:
     set_close(&in);
     set_close(&slopes);
@@ -455,6 +559,20 @@ int ts_program_register(PyObject *module)
         {Py_tp_dealloc, (void *)program_free}, {Py_tp_methods, methods}, {Py_tp_getset, members}, {0, NULL}};
     PyType_Spec spec = {"tensum._core.Program", sizeof(ts_program), 0,
                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+    static PyMethodDef tape_methods[] = {
+        {"release", tape_release, METH_NOARGS, "give the memory back"},
+        {"usable", tape_usable, METH_O, "is it there, on this stream, and not in use?"},
+        {NULL, NULL, 0, NULL},
+    };
+    static PyGetSetDef tape_members[] = {
+        {"program", tape_program, NULL, "the program that it belongs to", NULL},
+        {NULL, NULL, NULL, NULL, NULL},
+    };
+    PyType_Slot tape_slots[] = {{Py_tp_dealloc, (void *)tape_free}, {Py_tp_methods, tape_methods}, {Py_tp_getset, tape_members},
+                                {0, NULL}};
+    PyType_Spec tape_spec = {"tensum._core.Tape", sizeof(ts_tape), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                             tape_slots};
     ts_program_type = (PyTypeObject *)PyType_FromSpec(&spec);
-    return ts_program_type == NULL ? -1 : PyModule_AddObjectRef(module, "Program", (PyObject *)ts_program_type);
+    ts_tape_type = (PyTypeObject *)PyType_FromSpec(&tape_spec);
+    return ts_program_type == NULL || ts_tape_type == NULL ? -1 : PyModule_AddObjectRef(module, "Program", (PyObject *)ts_program_type);
 }

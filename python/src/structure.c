@@ -487,6 +487,19 @@ static PyGetSetDef tree_members[] = {
     {"leaf_count", tree_leaves, NULL, "number of inputs", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
+/* keeps(semiring, dtype) -> bool; see ts_plan_keeps */
+static PyObject *plan_keeps(PyObject *self, PyObject *arguments)
+{
+    PyObject *semiring_name, *dtype_name;
+    tensum_semiring semiring;
+    tensum_dtype dtype;
+    if (!PyArg_ParseTuple(arguments, "OO", &semiring_name, &dtype_name) || ts_parse_semiring(semiring_name, &semiring) < 0 ||
+        ts_parse_dtype(dtype_name, &dtype) < 0) {
+        return NULL;
+    }
+    return PyBool_FromLong(ts_plan_keeps(((plan_object *)self)->plan, semiring, dtype));
+}
+
 /* saves(semiring) -> None, or the dtype of the winners that gradients need ("": none); see ts_plan_saves */
 static PyObject *plan_saves(PyObject *self, PyObject *name)
 {
@@ -503,6 +516,7 @@ static PyObject *plan_saves(PyObject *self, PyObject *name)
 
 static PyMethodDef plan_methods[] = {
     {"saves", plan_saves, METH_O, "what a forward pass keeps for the backward pass"},
+    {"keeps", plan_keeps, METH_VARARGS, "can its workspace be kept for the backward pass?"},
     {"cost", plan_cost, METH_NOARGS, "cost as a dictionary"},
     {"step", plan_step, METH_VARARGS, "one step as the plan runs it"},
     {NULL, NULL, 0, NULL},

@@ -71,8 +71,10 @@ class Compiled:
         self.plan = _core.plan_build(network, tree, semiring, dtype, modulus, int(memory_limit or 0), memory_modes)
         self.output_shape = network.operand(-1)[1]
         self.gradient_dtype = _core.dtype_info(dtype)[2]
-        # What a forward pass keeps for the gradients: the dtype of the winners, "" for none, None if it has to be rerun.
+        # What a forward pass keeps for the gradients: the dtype of the winners, "" for none; None where that is not enough,
+        # and either its workspace is kept or it has to be rerun.
         self.saves = self.plan.saves(semiring)
+        self.keeps = self.saves is None and self.plan.keeps(semiring, dtype)
         self._programs = {}
         self._lock = threading.Lock()
 
@@ -88,17 +90,21 @@ class Compiled:
         return found
 
     def value(self, operands, out=None, progress=None, **slices):
+        return self._value(VALUE, operands, out, progress, **slices)[0]
+
+    def _value(self, modes, operands, out=None, progress=None, **options):
+        """(value, what the run returned)."""
         result, opened = operands.output(out, self.output_shape, self.dtype)
-        self.program(VALUE, operands.device).run(
+        done = self.program(modes, operands.device).run(
             operands.opened,
             opened,
             stream=operands.stream,
             progress=progress,
             memory=operands.framework.memory(operands.first),
-            **slices,
+            **options,
         )
         operands.settle()
-        return result if out is not None else finish(operands.framework, result)
+        return result if out is not None else finish(operands.framework, result), done
 
     def winners(self, operands, dtype, out=None):
         result, opened = operands.output(out, self.output_shape, self.dtype)
@@ -110,18 +116,29 @@ class Compiled:
         done = result if out is not None else finish(operands.framework, result)
         return done, finish(operands.framework, winners)
 
-    def forward(self, operands):
-        """(value, winners or None), to be handed to `gradient` as `saved`."""
-        return self.winners(operands, self.saves) if self.saves else (self.value(operands), None)
+    def forward(self, operands, tape=False):
+        """(value, winners or None, tape or None), to be handed to `gradient` as `saved`. A tape keeps the memory of the run."""
+        if self.saves:
+            return *self.winners(operands, self.saves), None
+        if tape and self.keeps:
+            try:
+                value, made = self._value(VALUE | GRADIENT, operands, tape=True)
+                return value, None, made
+            except MemoryError:
+                pass  # intermediates as well are more than the limit allows: the backward pass says so if it comes
+        return self.value(operands), None, None
 
     def gradient(self, operands, cotangent=None, wanted=None, value=True, progress=None, saved=None):
         """(value or None, gradients): None where not wanted. With `saved`, what `forward` gave, there is no forward pass."""
-        saved = saved if self.saves is not None else None
+        tape = saved[2] if saved is not None else None
+        if tape is not None and not tape.usable(operands.stream):
+            tape = None
+        saved = saved if self.saves is not None or tape is not None else None
         value = value and saved is None
         result, opened = operands.empty(self.output_shape, self.dtype) if value else (None, None)
         winners = None
         if saved is not None:
-            opened, winners = saved
+            opened, winners = saved[:2]
             if opened is not None:
                 opened = operands.framework.open(opened, "value", operands.stream)
         seed = None
@@ -136,8 +153,11 @@ class Compiled:
             operands.empty(shape, self.gradient_dtype)[0] if wanted is None or wanted[index] else None
             for index, shape in enumerate(operands.shapes)
         ]
-        modes = GRADIENT | VALUE if value else GRADIENT
-        self.program(modes, operands.device, saved is not None).run(
+        if tape is not None:
+            program = tape.program
+        else:
+            program = self.program(GRADIENT | VALUE if value else GRADIENT, operands.device, saved is not None)
+        program.run(
             operands.opened,
             opened,
             winners,
@@ -146,6 +166,7 @@ class Compiled:
             stream=operands.stream,
             progress=progress,
             memory=operands.framework.memory(operands.first),
+            tape=tape,
         )
         operands.settle()
         done = finish(operands.framework, result) if value else None

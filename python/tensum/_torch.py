@@ -37,7 +37,7 @@ class Torch(NumPy):
             torch.Tensor.is_conj,
             _transforms,
             torch._C._len_torch_dispatch_stack,
-            recorded,
+            recorder,
         )
 
     @staticmethod
@@ -122,25 +122,25 @@ def _value(expression, tensors, out=None, progress=None):
 def _forward(expression, tensors):
     """(value, winners): both are kept for the backward pass. Winners without elements: there is nothing to keep."""
     operands = Operands(list(tensors))
-    value, winners = expression.compiled(operands.shapes, operands.dtype).forward(operands)
+    value, winners, _ = expression.compiled(operands.shapes, operands.dtype).forward(operands)
     return value, tensors[0].new_empty(0, dtype=torch.int32) if winners is None else winners
 
 
 def _engine_gradient(expression, tensors, cotangent, wanted, saved=None):
-    """Gradients by the library, without a graph. `saved`: (value, winners) of the forward pass."""
+    """Gradients by the library, without a graph. `saved`: (value, winners, tape) of the forward pass."""
     operands = Operands([tensor.detach() for tensor in tensors])
     made = expression.compiled(operands.shapes, operands.dtype)
     seed = cotangent.detach().to(_TO_TORCH[made.gradient_dtype])
     if saved is not None:
-        value, winners = saved
-        saved = None if value is None else value.detach(), winners if made.saves else None
+        value, winners, tape = saved
+        saved = None if value is None else value.detach(), winners if made.saves else None, tape
     _, slopes = made.gradient(operands, seed, wanted, value=False, saved=saved)
     return [None if slope is None else slope.to(tensor.dtype) for slope, tensor in zip(slopes, tensors)]
 
 
 class Contract(torch.autograd.Function):
-    """(value, winners). Where one step is all, its winners are kept and the backward pass is one; the backward pass of a
-    longer plan runs it once more, so that no intermediate has to be kept."""
+    """(value, winners), for transforms. Where one step is all, its winners are kept; the backward pass of a longer plan runs
+    it once more."""
 
     @staticmethod
     def forward(expression, *tensors):
@@ -157,7 +157,7 @@ class Contract(torch.autograd.Function):
     def backward(ctx, cotangent, _):
         value, winners, *tensors = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[1:])
-        return (None, *_gradient(ctx.expression, tensors, cotangent, wanted, (value, winners)))
+        return (None, *_gradient(ctx.expression, tensors, cotangent, wanted, (value, winners, None)))
 
     @staticmethod
     def vmap(info, in_dims, expression, *tensors):
@@ -168,19 +168,19 @@ class Contract(torch.autograd.Function):
         return (value, winners), (0, 0)
 
 
+# Will the graph be needed after the backward pass that is running?
+_keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
+
+
 class EagerContract(torch.autograd.Function):
-    """Contract without the machinery that transforms need, which costs more than a small contraction."""
+    """Contract without the machinery that transforms need, which costs more than a small contraction. A plan of several steps
+    keeps the memory of its run, with intermediates and winners, on a tape; one with slices runs once more."""
 
     @staticmethod
     def forward(ctx, expression, *tensors):
         ctx.expression = expression
-        done = NotImplemented
-        if expression.plain is not None:
-            done = _core.forward(expression.plain, expression.semiring, *tensors)
-        if done is NotImplemented:
-            operands = Operands(list(tensors))
-            done = expression.compiled(operands.shapes, operands.dtype).forward(operands)
-        value, winners = done
+        operands = Operands(list(tensors))
+        value, winners, ctx.tape = expression.compiled(operands.shapes, operands.dtype).forward(operands, tape=True)
         # The value is kept where the gradients depend on it; elsewhere it may go.
         ctx.save_for_backward(*tensors, winners, value if expression.semiring == "log_sum_exp" else None)
         return value
@@ -188,25 +188,28 @@ class EagerContract(torch.autograd.Function):
     @staticmethod
     def backward(ctx, cotangent):
         *tensors, winners, value = ctx.saved_tensors
-        expression, wanted = ctx.expression, ctx.needs_input_grad[1:]
+        expression, wanted, tape = ctx.expression, ctx.needs_input_grad[1:], ctx.tape
+        slopes = NotImplemented
         if expression.plain is not None and not torch.is_grad_enabled():
-            slopes = _core.backward(expression.plain, expression.semiring, tuple(tensors), value, winners, cotangent, wanted)
-            if slopes is not NotImplemented:
-                return None, *slopes
-        return None, *_gradient(expression, tensors, cotangent, list(wanted), (value, winners))
+            slopes = _core.backward(expression.plain, expression.semiring, tuple(tensors), value, winners, cotangent, wanted, tape)
+        if slopes is NotImplemented:
+            slopes = _gradient(expression, tensors, cotangent, list(wanted), (value, winners, tape))
+        if tape is not None and not _keeps_graph():
+            tape.release()  # as PyTorch does with what it has saved
+        return None, *slopes
 
 
-_expressions = {}
+def recorder(text, semiring):
+    """What records calls of the fast path: apply((value, to save), *tensors) -> value. The class stands for the expression,
+    its forward function is written in C, and `apply` is that of PyTorch's C++ code: what its Python layer adds is for
+    transforms, and for tensors that the fast path does not take."""
 
+    class Recorded(EagerContract):
+        forward = staticmethod(_core.record)
 
-def recorded(text, semiring, *tensors):
-    """The fast path's entry for tensors of which some need a gradient; nothing else is unusual about them."""
-    expression = _expressions.get((text, semiring))
-    if expression is None:
-        if len(_expressions) >= 512:
-            _expressions.clear()
-        expression = _expressions[text, semiring] = Expression(Structure(text), semiring)
-    return EagerContract.apply(expression, *tensors)
+    Recorded._backward_cls.expression = Expression(Structure(text), semiring)  # the contexts' class
+    Recorded._backward_cls.tape = None
+    return super(torch.autograd.Function, Recorded).apply
 
 
 class Gradient(torch.autograd.Function):
@@ -214,7 +217,7 @@ class Gradient(torch.autograd.Function):
 
     @staticmethod
     def forward(expression, wanted, cotangent, value, winners, *tensors):
-        slopes = _engine_gradient(expression, tensors, cotangent, wanted, (value, winners))
+        slopes = _engine_gradient(expression, tensors, cotangent, wanted, (value, winners, None))
         return tuple(slope for slope in slopes if slope is not None)
 
     @staticmethod
@@ -234,7 +237,7 @@ class Gradient(torch.autograd.Function):
 
 
 def _gradient(expression, tensors, cotangent, wanted, saved):
-    value, winners = saved
+    value, winners, _ = saved
     if torch.is_grad_enabled() and (cotangent.requires_grad or any(tensor.requires_grad for tensor in tensors)):
         return _graph_gradient(expression, tensors, cotangent, wanted, winners)
     if _transforms() is not None:
@@ -479,7 +482,7 @@ class WithWinners(torch.autograd.Function):
     def backward(ctx, cotangent, _):
         value, winners, *tensors = ctx.saved_tensors
         wanted = list(ctx.needs_input_grad[2:])
-        return (None, None, *_gradient(ctx.expression, tensors, cotangent, wanted, (value, winners)))
+        return (None, None, *_gradient(ctx.expression, tensors, cotangent, wanted, (value, winners, None)))
 
     @staticmethod
     def vmap(info, in_dims, expression, kind, *tensors):

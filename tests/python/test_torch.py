@@ -501,3 +501,119 @@ def test_cuda_dlpack_and_interface():
     assert result.__cuda_array_interface__["version"] == 3
     with pytest.raises(ValueError, match="stream"):
         ours.__dlpack__(stream=0)
+
+
+# ---- plans of several steps keep what their backward pass needs ----
+
+CHAIN = "ab,bc,cd->ad"
+
+
+def chain(seed, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = ((5, 6), (6, 7), (7, 4))
+    return [torch.randn(shape, dtype=dtype, generator=generator).requires_grad_() for shape in shapes]
+
+
+def cube(semiring, a, b, c):
+    """The chain by PyTorch alone, from all of its terms."""
+    if semiring in ("sum_product", "max_times"):
+        terms = a[:, :, None, None] * b[None, :, :, None] * c
+    else:
+        terms = a[:, :, None, None] + b[None, :, :, None] + c
+    if semiring == "sum_product":
+        return terms.sum((1, 2))
+    return terms.logsumexp((1, 2)) if semiring == "log_sum_exp" else terms.amax((1, 2))
+
+
+CALLS = {
+    "einsum": lambda semiring: lambda *xs: tensum.einsum(CHAIN, *xs, semiring=semiring),
+    "a path": lambda semiring: lambda *xs: tensum.einsum(CHAIN, *xs, semiring=semiring, optimize=[(1, 2), (0, 1)]),
+    "a plan": lambda semiring: tensum.Plan(CHAIN, (5, 6), (6, 7), (7, 4), semiring=semiring),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("semiring", ["sum_product", "max_plus", "max_times", "log_sum_exp"])
+def test_live_forward_passes_of_one_plan_do_not_disturb_each_other(semiring, call):
+    function = CALLS[call](semiring)
+    inputs = [[x.detach().abs().requires_grad_() for x in chain(seed)] for seed in range(7)]
+    values = [function(*xs) for xs in inputs]
+    for index in (3, 0, 6, 1, 5, 2, 4):
+        seed = torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(index))
+        slopes = torch.autograd.grad(values[index], inputs[index], seed)
+        theirs = torch.autograd.grad(cube(semiring, *inputs[index]), inputs[index], seed)
+        for got, wanted in zip(slopes, theirs):
+            torch.testing.assert_close(got, wanted)
+        # The value itself stays as it was.
+        torch.testing.assert_close(values[index], cube(semiring, *inputs[index]))
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("semiring", ["sum_product", "max_plus", "log_sum_exp"])
+def test_a_kept_graph_serves_again_and_a_released_one_does_not(semiring, call):
+    function, xs = CALLS[call](semiring), chain(1)
+    value = function(*xs)
+    ones, twos = torch.ones_like(value), torch.full_like(value, 2)
+    first = torch.autograd.grad(value, xs, ones, retain_graph=True)
+    function(*chain(2))  # others come and go
+    again = torch.autograd.grad(value, xs, twos)
+    for one, two, wanted in zip(first, again, torch.autograd.grad(cube(semiring, *xs), xs, ones)):
+        torch.testing.assert_close(one, wanted)
+        torch.testing.assert_close(two, 2 * wanted)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(value, xs, ones)
+
+
+def test_the_backward_pass_of_several_steps_does_not_run_the_forward_pass():
+    """What the run has kept decides, not the operands: a saved operand that comes back changed changes nothing."""
+    xs = chain(3)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: torch.zeros_like(x)):
+        slopes = torch.autograd.grad(tensum.einsum(CHAIN, *xs, semiring="max_plus").sum(), xs)
+    for got, wanted in zip(slopes, torch.autograd.grad(cube("max_plus", *xs).sum(), xs)):
+        torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_kept_half_precision(dtype):
+    xs = [x.detach().to(dtype).requires_grad_() for x in chain(4)]
+    value = tensum.einsum(CHAIN, *xs, semiring="max_plus")
+    slopes = torch.autograd.grad(value.sum(), xs)
+    _, expected = tensum.Plan(CHAIN, *xs, semiring="max_plus").gradient(*xs)
+    for got, wanted, x in zip(slopes, expected, xs):
+        assert got.dtype == dtype
+        torch.testing.assert_close(got, wanted.to(dtype))
+
+
+def test_what_was_changed_in_place_is_noticed():
+    xs = [x * 1 for x in chain(5)]
+    value = tensum.einsum(CHAIN, *xs, semiring="max_plus")
+    with torch.no_grad():
+        xs[1] += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.sum().backward()
+
+
+def test_plans_with_slices_run_once_more():
+    xs = chain(6)
+    tree = tensum.Plan(CHAIN, *xs)._tree.with_slices([ord("b")])
+    value = tensum.einsum(CHAIN, *xs, semiring="max_plus", optimize=tree)
+    slopes = torch.autograd.grad(value.sum(), xs)
+    for got, wanted in zip(slopes, torch.autograd.grad(cube("max_plus", *xs).sum(), xs)):
+        torch.testing.assert_close(got, wanted)
+
+
+def test_memory_of_a_forward_pass_goes_with_its_graph():
+    import resource
+
+    side = 400
+    xs = [torch.randn(side, side).requires_grad_() for _ in range(6)]
+    kept = []
+    before = None
+    for step in range(60):
+        value = tensum.einsum("ab,bc,cd,de,ef,fg->ag", *xs, semiring="max_plus")
+        torch.autograd.grad(value.sum(), xs)
+        kept.append(value)  # the value lives on, what its gradients needed does not
+        if step == 9:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    assert grown < (50 + 15) * side * side * 4, grown / (side * side * 4)
