@@ -2,6 +2,7 @@
 broadcasting in PyTorch; and the host's time per call. Needs a GPU, PyTorch and the installed package.
 
     python bench/torch_step.py [BATCH SIDE]
+    python bench/torch_step.py host     (the host's time alone; without a GPU that of tensors on the CPU)
 """
 
 import statistics
@@ -28,18 +29,23 @@ def on_device(call, repeats=30, warm=5):
     return statistics.median(times)
 
 
+def synchronize():
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
 def on_host(call, count=1000, rounds=5):
     """Median microseconds until a call returns."""
     for _ in range(300):
         call()
-    torch.cuda.synchronize()
+    synchronize()
     times = []
     for _ in range(rounds):
         began = time.perf_counter()
         for _ in range(count):
             call()
         times.append((time.perf_counter() - began) / count * 1e6)
-        torch.cuda.synchronize()
+        synchronize()
     return statistics.median(times)
 
 
@@ -98,17 +104,59 @@ def main():
         taken = on_device(lambda: step(function, x, y), 8, 2)
         print(f"broadcasting and {name}, step {taken:.2f} ms: x{taken / whole:.1f}")
 
-    a, b = torch.randn(8, 8, device="cuda"), torch.randn(8, 8, device="cuda")
+
+def host():
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    a, b = torch.randn(8, 8, device=device), torch.randn(8, 8, device=device)
     c, d = a.clone().requires_grad_(), b.clone().requires_grad_()
-    for name, call in (
-        ("einsum", lambda: tensum.einsum("ij,jk->ik", a, b, semiring="max_plus")),
-        ("einsum recording a gradient", lambda: tensum.einsum("ij,jk->ik", c, d, semiring="max_plus")),
-        ("torch.matmul", lambda: torch.matmul(a, b)),
-        ("torch.matmul recording a gradient", lambda: torch.matmul(c, d)),
-        ("torch.empty", lambda: torch.empty(8, 8, device="cuda")),
-    ):
-        print(f"host, 8x8: {name} {on_host(call):.2f} us")
+    ones = torch.ones_like(a)
+
+    def einsum(x, y):
+        return tensum.einsum("ij,jk->ik", x, y, semiring="max_plus")
+
+    for name, function in (("einsum", einsum), ("torch.matmul", torch.matmul)):
+        value = function(c, d)
+        for what, call in (
+            ("", lambda: function(a, b)),
+            (", result kept", lambda: keep(function(a, b))),
+            (" recording a gradient", lambda: function(c, d)),
+            (", its backward pass", lambda: torch.autograd.grad(value, (c, d), ones, retain_graph=True)),
+        ):
+            print(f"host, {device}, 8x8: {name}{what} {on_host(call):.2f} us")
+    print(f"host, {device}, 8x8: torch.empty {on_host(lambda: torch.empty(8, 8, device=device)):.2f} us")
+
+
+_kept = [None] * 16
+
+
+def keep(value):
+    """Memory that is not given back at once: the next result lies elsewhere."""
+    _kept.append(value)
+    del _kept[0]
+
+
+def steps():
+    """A network of several steps: what is kept for the backward pass, beside a run for the value and one for everything."""
+    for side in (16, 512):
+        xs = [torch.randn(side, side, device="cuda", requires_grad=True) for _ in range(6)]
+        for semiring in ("max_plus", "sum_product"):
+            plan = tensum.Plan("ab,bc,cd,de,ef,fg->ag", *xs, semiring=semiring)
+            ones = torch.ones(side, side, device="cuda")
+
+            def kept():
+                return torch.autograd.grad(plan(*xs), xs, ones)
+
+            def twice():
+                with torch.no_grad():
+                    plan(*xs)
+                    return plan.gradient(*xs, cotangent=ones)
+
+            print(f"five steps of {side}^3, {semiring}: {on_device(kept):.3f} ms; value, then all of it {on_device(twice):.3f} ms; "
+                  f"host {on_host(kept, 200):.0f}, {on_host(twice, 200):.0f} us")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] != ["host"]:
+        main()
+        steps()
+    host()

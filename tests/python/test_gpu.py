@@ -75,6 +75,24 @@ def test_a_network_of_many_steps_never_visits_the_host(torch):
         np.testing.assert_array_equal(got.cpu().numpy(), wanted)
 
 
+@pytest.mark.parametrize("semiring", ["min_plus", "sum_product", "log_sum_exp"])
+@pytest.mark.parametrize("expression", ["ab,bc,cd->ad", "ab,bc,cd->"])
+def test_live_forward_passes_on_the_device(torch, semiring, expression):
+    rng = np.random.default_rng(4)
+    hosts = [[rng.integers(-9, 10, shape).astype(np.float64) for shape in ((20, 30), (30, 40), (40, 25))] for _ in range(5)]
+    inputs = [[torch.from_numpy(array).cuda().requires_grad_() for array in arrays] for arrays in hosts]
+    plan = tensum.Plan(expression, *hosts[0], semiring=semiring)
+    for _ in range(2):
+        values = [tensum.einsum(expression, *xs, semiring=semiring) for xs in inputs]
+        for index in (2, 0, 4, 1, 3):
+            first = torch.autograd.grad(values[index].sum(), inputs[index], retain_graph=True)
+            again = torch.autograd.grad(2 * values[index].sum(), inputs[index])
+            _, wanted = plan.gradient(*hosts[index])
+            for one, two, slope in zip(first, again, wanted):
+                np.testing.assert_allclose(one.cpu().numpy(), slope, rtol=1e-10, atol=1e-10)
+                np.testing.assert_allclose(two.cpu().numpy(), 2 * slope, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "int16"])
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 def test_winners_on_the_device(torch, dtype, kind):
