@@ -126,10 +126,10 @@ bool ts_plan_saves(const tensum_plan *plan, tensum_semiring semiring, tensum_dty
     return true;
 }
 
-bool ts_plan_keeps(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype)
+bool ts_plan_keeps(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype, tensum_device device)
 {
     tensum_cost cost = TENSUM_COST_INIT;
-    return tensum_plan_cost(plan, &cost) == TENSUM_OK && cost.steps > 1 && cost.slices == 1 &&
+    return device.kind != TENSUM_CUDA && tensum_plan_cost(plan, &cost) == TENSUM_OK && cost.steps > 1 && cost.slices == 1 &&
            (tensum_supports(semiring, dtype) & TENSUM_GRADIENT) != 0;
 }
 

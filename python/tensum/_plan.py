@@ -74,7 +74,6 @@ class Compiled:
         # What a forward pass keeps for the gradients: the dtype of the winners, "" for none; None where that is not enough,
         # and either its workspace is kept or it has to be rerun.
         self.saves = self.plan.saves(semiring)
-        self.keeps = self.saves is None and self.plan.keeps(semiring, dtype)
         self._programs = {}
         self._lock = threading.Lock()
 
@@ -120,7 +119,7 @@ class Compiled:
         """(value, winners or None, tape or None), to be handed to `gradient` as `saved`. A tape keeps the memory of the run."""
         if self.saves:
             return *self.winners(operands, self.saves), None
-        if tape and self.keeps:
+        if tape and self.saves is None and self.plan.keeps(self.semiring, self.dtype, operands.device):
             try:
                 value, made = self._value(VALUE | GRADIENT, operands, tape=True)
                 return value, None, made
