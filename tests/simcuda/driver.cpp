@@ -119,6 +119,7 @@ struct module_handle {
 std::recursive_mutex lock;
 bool initialised;
 bool pools = true;
+int units = 4;
 uint64_t random_state = 1;
 uint64_t next_number = 1;
 std::vector<std::unique_ptr<device>> devices;
@@ -678,6 +679,8 @@ EXPORT int cuInit(unsigned flags)
     }
     text = getenv("SIMCUDA_POOLS");
     pools = text == nullptr || atoi(text) != 0;
+    text = getenv("SIMCUDA_UNITS");
+    units = text != nullptr && atoi(text) > 0 ? atoi(text) : 4;
     text = getenv("SIMCUDA_MEMORY");
     size_t limit = text != nullptr ? strtoull(text, nullptr, 0) : static_cast<size_t>(4) << 30;
     text = getenv("SIMCUDA_FAIL");
@@ -755,7 +758,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int handle)
     ENTER("cuDeviceGetAttribute");
     (void)handle;
     switch (attribute) {
-    case 16: *value = 4; break;
+    case 16: *value = units; break;
     case 75: *value = 9; break;
     case 76: *value = 0; break;
     case 97: *value = 227 * 1024; break;
