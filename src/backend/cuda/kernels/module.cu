@@ -30,6 +30,8 @@
 /* Blocks at a time, by what the accumulators leave of the registers. */
 #define TS_BLOCKS_SMALL(d) (sizeof(pair_##d::value) <= 4 ? 4 : 2)
 #define TS_BLOCKS_LARGE(d) (sizeof(pair_##d::value) <= 4 ? 2 : 1)
+/* A saturating product of 16-bit integers takes more registers than half of them. */
+#define TS_BLOCKS_DEEP(d) (pair_##d::kind == ts_kind_i16 && pair_##d::mul_op == ts_op_ntimes ? 1 : 2)
 #define TS_CHAIN_BLOCKS(d) (pair_##d::add_op == ts_op_lse ? 1 : 2) /* exponentials take registers */
 
 /* What every pair has. */
@@ -124,7 +126,7 @@
 #define TS_LARGE_WINNERS(sel, d) TS_LARGE_WINNERS_(sel, d)
 #define TS_LARGE_WINNERS_(sel, d) TS_LARGE_WINNERS_##sel(d)
 #define TS_LARGE_WINNERS_0(d)
-#define TS_LARGE_WINNERS_1(d) TS_TILED(d, contract_deep_w, DEEP, ts_pack_of<pair_##d>::pack, 2, 128, 128, 16, 8, 8, 256, 4, 2) \
+#define TS_LARGE_WINNERS_1(d) TS_TILED(d, contract_deep_w, DEEP, ts_pack_of<pair_##d>::pack, 2, 128, 128, 16, 8, 8, 256, 4, TS_BLOCKS_DEEP(d)) \
     TS_TILED(d, contract_middle_w, MIDDLE, 1, 1, 64, 64, 16, 8, 4, 128, 4, 3)
 
 /* Large products through packed panels: pairs that packed.h knows. */
