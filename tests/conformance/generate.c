@@ -179,9 +179,9 @@ static void draw_tile_network(generator *random, test_case *test)
     test->label_count = 0;
     for (int g = 0; g < 4; g++) {
         counts[g] = g == 0 && group[0] == 1 ? 0 : chance(random, 35) ? 2 : 1;
+        int64_t first = counts[g] == 2 ? between(random, 1, group[g] > 12 ? 12 : group[g]) : 0;
         for (int i = 0; i < counts[g]; i++) {
             labels[g][i] = test->label_count;
-            int64_t first = counts[g] == 2 ? between(random, 1, group[g] > 12 ? 12 : group[g]) : 0;
             test->extents[test->label_count++] = counts[g] == 1 ? group[g] : i == 0 ? first : (group[g] + first - 1) / first;
         }
     }
@@ -215,6 +215,10 @@ static void draw_tile_network(generator *random, test_case *test)
         tensor_shape *third = &test->operands[2], output = {.rank = 0};
         int last = test->label_count++;
         /* Every value of every label is enumerated by the oracle and by a tree that starts with an outer product. */
+        pairs = 1;
+        for (int i = 0; i < last; i++) { /* two labels hold more than their group where they do not divide it */
+            pairs *= (double)test->extents[i];
+        }
         int64_t most = (int64_t)(TILE_LIMIT / pairs);
         test->extents[last] = between(random, 1, most < 1 ? 1 : most > 30 ? 30 : most);
         third->rank = 0;
