@@ -32,6 +32,11 @@ if [ ! -x "$venv/bin/python" ]; then
     rm -rf "$venv"
     # shellcheck disable=SC2086
     "$python" -m venv $options "$venv" || give_up "no virtual environment can be made (Debian: python3-venv)"
+    # Where $python itself is of a virtual environment, that one's libraries are what the machine has.
+    if [ "$kind" = gpu ]; then
+        "$python" -c 'import sys, sysconfig; sys.prefix != sys.base_prefix and print(sysconfig.get_path("purelib"))' \
+            >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/machine.pth"
+    fi
 fi
 pip="$venv/bin/python -m pip --disable-pip-version-check --quiet --no-input"
 # Small tensors gain nothing from threads, and threads that spin for others slow everything down on a busy machine.

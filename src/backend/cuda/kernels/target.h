@@ -74,7 +74,14 @@ template <int N> TS_DEVICE void ts_copy_wait(void) { asm volatile("cp.async.wait
  *     (copies)  ts_stage_commit(...)
  *     ts_stage_wait<ahead>(...)   the copies of all threads have landed; `ahead` panels were committed since
  *     (reads)   ts_stage_release(...)
- * parity: whether the stage has been filled (emptied) an odd number of times before. */
+ * parity: whether the stage has been filled (emptied) an odd number of times before.
+ * A warp releases by one of its threads, once all have met. compute-sanitizer's racecheck does not follow that order from one
+ * thread to another; with TS_ALL_RELEASE (TENSUM_CUDA_RACECHECK) every thread releases for itself. */
+#ifdef TS_ALL_RELEASE
+#define TS_RELEASING 1 /* of so many threads, one releases */
+#else
+#define TS_RELEASING 32
+#endif
 TS_DEVICE void ts_stages_init(uint64_t *stages, int count, int threads, bool first)
 {
     if (threadIdx.x < (unsigned)count) {
@@ -84,7 +91,7 @@ TS_DEVICE void ts_stages_init(uint64_t *stages, int count, int threads, bool fir
             asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(full + 8) : "memory");
         }
         asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full), "r"(threads) : "memory");
-        asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full + 8), "r"(threads / 32) : "memory");
+        asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full + 8), "r"(threads / TS_RELEASING) : "memory");
     }
 }
 TS_DEVICE void ts_stage_try(uint64_t *barrier, uint32_t parity)
@@ -112,7 +119,7 @@ template <int Ahead> TS_DEVICE void ts_stage_wait(uint64_t *stage, uint32_t pari
 TS_DEVICE void ts_stage_release(uint64_t *stage)
 {
     __syncwarp(0xffffffffu);
-    if (threadIdx.x % 32 == 0) {
+    if (threadIdx.x % TS_RELEASING == 0) {
         unsigned int at = (unsigned int)__cvta_generic_to_shared(stage + 1);
         asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(at) : "memory");
     }
