@@ -12,6 +12,7 @@
 #include "algebra/element.h"
 #include "move_plan.h"
 #include "stream_plan.h"
+#include "sweep_plan.h"
 
 static uint64_t random_state = 12345;
 static uint32_t draw(uint32_t below)
@@ -433,24 +434,33 @@ template <typename P> struct suite {
             p.kept_count = kept_modes; p.sum_count = s.counts[3];
             p.splits = 1;
             p.split_terms = sum;
-            if (row && sum > 8) {
-                p.split_terms = (sum + 2) / 3;
-                p.splits = (sum + p.split_terms - 1) / p.split_terms;
+            std::vector<ts_cuda_mode> ordered = s.modes;
+            p.winner_bytes = P::selective ? (int)draw(3) * 4 : 0;
+            p.tile_count = (kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+            if (row) {
+                if (s.counts[3] == 0 || sum == 0) continue;
+                const int x = ts_cuda_sweep_plan(s.modes.data(), kept_modes, s.counts[3], kept, sum, p.winner_bytes != 0,
+                                                 sizeof(storage), 1 + (int)draw(100), 1 + draw(5), &p);
+                const int last = x < kept_modes ? kept_modes - 1 : kept_modes + s.counts[3] - 1;
+                std::rotate(ordered.begin() + x, ordered.begin() + x + 1, ordered.begin() + last + 1);
             }
             p.partial = (uint64_t)(uintptr_t)partial;
             p.partial_w = p.partial + (uint64_t)(s.c * 5 + 8) * 24;
             p.modulus = modulus;
-            p.winner_bytes = P::selective ? (int)draw(3) * 4 : 0;
-            p.tile_count = row ? kept * p.splits : (kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
-            put_table(&p.modes, s.modes);
+            put_table(&p.modes, ordered);
             std::vector<storage> start = elements(s.c, false), want = start, got((size_t)s.c);
             machine_upload(dc, start.data(), start.size() * sizeof(storage));
             for (size_t i = 0; i < want.size(); i++) {
                 want[i] = P::store(accumulate ? P::finish(P::add(P::load(start[i]), raw[i], modulus)) : raw[i]);
             }
-            machine_launch(name, &p, sizeof p, p.tile_count < 1 ? 1 : (p.tile_count + 1) / 2, TS_CUDA_THREADS, TS_CUDA_REDUCE_SHARED);
+            machine_launch(name, &p, sizeof p, p.tile_count < 1 ? 1 : (p.tile_count + 1) / 2, TS_CUDA_THREADS,
+                           row ? ts_cuda_sweep_shared(&p, sizeof(value)) : TS_CUDA_REDUCE_SHARED);
             machine_wait(name.c_str());
-            if (p.splits > 1) combine(stem, s, p, kept_modes, kept);
+            if (p.splits > 1) {
+                shape reordered = s;
+                reordered.modes = ordered;
+                combine(stem, reordered, p, kept_modes, kept);
+            }
             machine_download(got.data(), dc, got.size() * sizeof(storage));
             compare(name, kind, want, got);
             if (p.winner_bytes) compare_winners(name, kind, winners, read_winners(dw, s.c, p.winner_bytes));

@@ -13,24 +13,6 @@ size_t ts_cuda_arithmetic_bytes(tensum_dtype dtype)
 }
 
 /* Cut the sum into about `wanted` parts of at least `least` terms each. */
-static void split(int64_t sum, int64_t wanted, int64_t least, ts_cuda_choice *choice)
-{
-    int64_t most = sum / least;
-
-    choice->splits = 1;
-    choice->split_terms = sum;
-    if (wanted > most) {
-        wanted = most;
-    }
-    if (wanted > 64) {
-        wanted = 64;
-    }
-    if (wanted > 1) {
-        choice->split_terms = divide_up(sum, wanted);
-        choice->splits = divide_up(sum, choice->split_terms);
-    }
-}
-
 static void size_partials(int64_t results, tensum_dtype dtype, bool winners, ts_cuda_choice *choice)
 {
     size_t count = (size_t)results * (size_t)choice->splits;
@@ -148,11 +130,12 @@ void ts_cuda_choose_reduce(const ts_reduce_spec *spec, int units, const bool *ha
     choice->shared_bytes = TS_CUDA_REDUCE_SHARED;
     choice->splits = 1;
     choice->split_terms = spec->sum;
-    if (has[TS_CUDA_KERNEL_REDUCE_ROW] && spec->sum >= 64 && spec->kept < 64 * (int64_t)units * TS_CUDA_THREADS) {
+    if (has[TS_CUDA_KERNEL_REDUCE_ROW] && spec->sum >= 64 && spec->kept > 0) { /* the most splits; strides tell how many */
+        const int64_t enough = 8 * (int64_t)units, room = enough * TS_CUDA_THREADS / spec->kept;
         choice->kernel = TS_CUDA_KERNEL_REDUCE_ROW;
-        if (has[TS_CUDA_KERNEL_COMBINE]) {
-            split(spec->sum, spec->kept > 0 ? 4 * (int64_t)units / spec->kept : 1, 4096, choice);
-        }
+        choice->splits = has[TS_CUDA_KERNEL_COMBINE] ? (room < enough ? room : enough) : 1;
+        choice->splits = choice->splits < spec->sum / 64 ? choice->splits : spec->sum / 64;
+        choice->splits = choice->splits < 1 ? 1 : choice->splits;
         choice->tile_count = spec->kept * choice->splits;
     } else {
         choice->kernel = TS_CUDA_KERNEL_REDUCE;

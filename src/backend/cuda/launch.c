@@ -1,6 +1,7 @@
 #include "backend/cuda/launch.h"
 
 #include "backend/cuda/chain.h"
+#include "backend/cuda/kernels/sweep_plan.h"
 #include "backend/cuda/move.h"
 #include "backend/cuda/packed.h"
 #include "backend/cuda/stream.h"
@@ -190,11 +191,13 @@ tensum_status ts_cuda_add_combine(ts_cuda_list *list, const ts_cuda_kernels *ker
     p.partial_w = partial_w;
     p.results = results;
     p.splits = splits;
-    p.tile_count = (results + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    p.tall = splits > 16 && results <= 8 * (int64_t)list->units;
+    p.tile_count = p.tall ? results : (results + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
     p.modulus = modulus;
     p.winner_bytes = winner_bytes;
     ts_cuda_put_modes(list, modes, count, results >= (int64_t)1 << 31, &p.modes);
-    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_COMBINE, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS, 0, &p,
+    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_COMBINE, ts_cuda_grid(p.tile_count), TS_CUDA_THREADS,
+                           p.tall ? TS_CUDA_REDUCE_SHARED : 0, &p,
                            ts_cuda_used_bytes(offsetof(ts_cuda_combine, modes), &p.modes)));
     ts_cuda_reads(list, ts_cuda_at(list->scratch), 1);
     ts_cuda_writes(list, c, TS_CUDA_SPAN(modes, count, c, tensum_dtype_bytes(kernels->dtype)));
@@ -463,6 +466,36 @@ done:
     return status;
 }
 
+/* Let threads share a long sum as its strides suggest: the mode along which memory is read becomes the last of its class. */
+static void share_sum(const ts_cuda_kernels *kernels, int units, ts_mode *modes, ts_cuda_reduce *p, ts_cuda_choice *choice)
+{
+    ts_cuda_mode table[TS_CUDA_MOST_MODES];
+    const int32_t count = p->kept_count + p->sum_count;
+    int32_t x;
+
+    for (int32_t i = 0; i < count; i++) {
+        table[i] = (ts_cuda_mode){.extent = modes[i].extent, .a = modes[i].a};
+    }
+    x = ts_cuda_sweep_plan(table, p->kept_count, p->sum_count, p->kept, p->sum, p->winner_bytes != 0,
+                           (uint32_t)tensum_dtype_bytes(kernels->dtype), units, choice->splits, p);
+    if (x < 0) {
+        choice->kernel = TS_CUDA_KERNEL_REDUCE;
+        choice->splits = 1;
+        choice->split_terms = p->sum;
+        choice->tile_count = (p->kept + TS_CUDA_THREADS - 1) / TS_CUDA_THREADS;
+    } else {
+        const int32_t last = x < p->kept_count ? p->kept_count - 1 : count - 1;
+        const ts_mode moved = modes[x];
+        memmove(modes + x, modes + x + 1, (size_t)(last - x) * sizeof *modes);
+        modes[last] = moved;
+        choice->splits = p->splits;
+        choice->split_terms = p->split_terms;
+        choice->tile_count = p->tile_count;
+        choice->shared_bytes = ts_cuda_sweep_shared(p, (uint32_t)ts_cuda_arithmetic_bytes(kernels->dtype));
+    }
+    choice->grid = ts_cuda_grid(choice->tile_count);
+}
+
 tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_cuda_kernels *common,
                                  const ts_reduce_spec *spec, ts_cuda_pointer a, ts_cuda_pointer c, ts_cuda_pointer w,
                                  ts_cuda_switch accumulate)
@@ -489,6 +522,11 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
     p.split_terms = spec->sum;
     p.modulus = spec->algebra.modulus;
     p.winner_bytes = spec->winner_bytes;
+    ts_cuda_choose_reduce(spec, list->units, kernels->has, &choice);
+    ts_cuda_note_scratch(list, choice.partial_bytes);
+    if (choice.kernel == TS_CUDA_KERNEL_REDUCE_ROW && !list->measure) { /* strides tell how; sizes, how much room there is */
+        share_sum(kernels, list->units, modes, &p, &choice);
+    }
     ts_cuda_put_modes(list, modes, p.kept_count + p.sum_count, is_wide(spec->kept, spec->sum, 0, 0), &p.modes);
     if (spec->sum == 1 && !spec->accumulate && accumulate.slot == 0 && spec->winner_bytes == 0) {
         return add_copy(list, common, &p, modes);
@@ -506,8 +544,6 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
             goto done;
         }
     }
-    ts_cuda_choose_reduce(spec, list->units, kernels->has, &choice);
-    ts_cuda_note_scratch(list, choice.partial_bytes);
     p.partial = list->scratch;
     p.partial_w = list->scratch + choice.partial_w_offset;
     p.splits = choice.splits;

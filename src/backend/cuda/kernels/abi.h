@@ -18,7 +18,7 @@
  *     ts_<semiring>_<dtype>_packed                  ts_cuda_packed           packed_abi.h
  *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
  *     ts_<semiring>_<dtype>_reduce                  ts_cuda_reduce           one thread per result
- *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           one block per result
+ *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           threads share results
  *     ts_<semiring>_<dtype>_adjoint                 ts_cuda_adjoint          selective semirings and log_sum_exp
  *     ts_<semiring>_<dtype>_reduce_adjoint          ts_cuda_reduce_adjoint   every pair with gradients
  *     ts_<semiring>_<dtype>_decode                  ts_cuda_path             selective semirings
@@ -416,21 +416,27 @@ TS_CUDA_SHARED uint32_t ts_cuda_fold_shared(int32_t rows, uint32_t storage, uint
 }
 
 /* c[result] = finish((+) over splits, ascending, of partial[split * results + result]); modes: the results in
- * row-major order of their linear number (c and w strides). One thread per result. */
+ * row-major order of their linear number (c and w strides). One thread per result, or (tall) one block. */
 typedef struct ts_cuda_combine {
     ts_cuda_pointer c, w;
     ts_cuda_switch accumulate;
     uint64_t partial, partial_w;
     int64_t results, splits;
-    int64_t tile_count; /* blocks of TS_CUDA_THREADS results */
+    int64_t tile_count; /* blocks of TS_CUDA_THREADS results, or results */
     int64_t modulus;
     int32_t winner_bytes;
-    int32_t pad;
+    int32_t tall; /* many splits of few results */
     ts_cuda_modes modes;
 } ts_cuda_combine;
 
 /* c[kept] = (+) over sum of a[kept, sum]; see ts_reduce_spec. Modes: kept, then sum (canonical).
- * reduce, copy: item = a block of TS_CUDA_THREADS results. reduce_row: item = result * splits + split. */
+ * reduce, copy: item = a block of TS_CUDA_THREADS results. reduce_row: for long sums; item = tile * splits + split.
+ * The last mode of the sum, or of those kept (`along` tells), is the one along which a is walked by neighbouring threads, in
+ * accesses of `vector` elements: `lanes` threads side by side. The other threads of the block have other results (along the
+ * sum: a tile is the results of a block) or other terms (along kept modes: a tile is `lanes` vectors of them). A step is one
+ * access of every thread; a split has split_terms steps. See sweep_plan.h. */
+#define TS_CUDA_ALONG_SUM 1
+#define TS_CUDA_ALONG_KEPT 2
 typedef struct ts_cuda_reduce {
     ts_cuda_pointer a, c, w;
     ts_cuda_switch accumulate;
@@ -440,7 +446,7 @@ typedef struct ts_cuda_reduce {
     int64_t modulus;
     int32_t kept_count, sum_count;
     int32_t winner_bytes;
-    int32_t pad;
+    int32_t along, lanes, vector, steps, pad;
     ts_cuda_modes modes;
 } ts_cuda_reduce;
 

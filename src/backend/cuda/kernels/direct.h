@@ -241,42 +241,6 @@ template <typename P, bool Winners> TS_DEVICE void ts_contract_row(const ts_cuda
     }
 }
 
-template <typename P> TS_DEVICE void ts_reduce_row(const ts_cuda_reduce &p)
-{
-    const bool Winners = P::selective;
-    typedef typename P::storage storage;
-    const ts_cuda_mode *modes = ts_mode_table(p.modes);
-    const ts_context context = ts_make_context(p.modulus);
-    const storage *a = reinterpret_cast<const storage *>(ts_address(p.a));
-    const bool accumulate = ts_switched_on(p.accumulate);
-    for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
-        const int64_t number = item / p.splits, split = item - number * p.splits;
-        const int64_t first = split * p.split_terms;
-        const int64_t last = first + p.split_terms < p.sum ? first + p.split_terms : p.sum;
-        const ts_cuda_offsets base = ts_offsets_of(modes, p.kept_count, p.modes.wide, number);
-        ts_holder<P, Winners> h;
-        ts_sum_row<P, Winners, false>(h, a + base.a, nullptr, first, last, modes + p.kept_count, p.sum_count,
-                                      p.modes.wide, 0, 0, context);
-        typename P::value result = ts_holder<P, Winners>::result(h, context);
-        int64_t index = ts_holder<P, Winners>::index(h);
-        ts_merge_block<P, Winners>(result, index, context);
-        if (ts_thread() == 0) {
-            if (p.splits > 1) {
-                int64_t at = split * p.kept + number;
-                reinterpret_cast<typename P::value *>((uintptr_t)p.partial)[at] = result;
-                if (Winners && p.winner_bytes != 0) {
-                    reinterpret_cast<int64_t *>((uintptr_t)p.partial_w)[at] = index;
-                }
-            } else {
-                ts_put<P>(reinterpret_cast<storage *>(ts_address(p.c)) + base.c, result, accumulate, context);
-                if (Winners && p.winner_bytes != 0) {
-                    ts_put_winner(ts_address(p.w), base.w, ts_settled_winner<P>(P::finish(result), index), p.winner_bytes);
-                }
-            }
-        }
-    }
-}
-
 /* ---- after a split ---- */
 template <typename P, bool Winners> TS_DEVICE void ts_combine(const ts_cuda_combine &p)
 {
@@ -286,26 +250,36 @@ template <typename P, bool Winners> TS_DEVICE void ts_combine(const ts_cuda_comb
     const value *partial = reinterpret_cast<const value *>((uintptr_t)p.partial);
     const int64_t *partial_w = reinterpret_cast<const int64_t *>((uintptr_t)p.partial_w);
     const bool accumulate = ts_switched_on(p.accumulate);
+    const int64_t first = p.tall ? ts_thread() : 0, step = p.tall ? ts_threads() : 1; /* of the splits, by this thread */
     for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
-        const int64_t number = item * ts_threads() + ts_thread();
+        const int64_t number = p.tall ? item : item * ts_threads() + ts_thread();
+        value result = P::zero();
+        int64_t index = -1;
         if (number < p.results) {
-            const ts_cuda_offsets base = ts_offsets_of(modes, p.modes.count, p.modes.wide, number);
-            value result = P::zero();
-            int64_t index = -1;
             if (Winners && p.winner_bytes != 0) {
                 ts_leader<P> leader;
                 ts_leader<P>::start(leader);
-                for (int64_t split = 0; split < p.splits; split++) {
+#pragma unroll 4
+                for (int64_t split = first; split < p.splits; split += step) {
                     int64_t at = split * p.results + number;
                     ts_leader<P>::merge(leader, partial[at], partial_w[at]);
                 }
                 result = leader.best;
                 index = leader.index;
             } else {
-                for (int64_t split = 0; split < p.splits; split++) {
+#pragma unroll 4
+                for (int64_t split = first; split < p.splits; split += step) {
                     result = P::add(result, partial[split * p.results + number], context.modulus);
                 }
             }
+        }
+        if (p.tall && Winners && p.winner_bytes != 0) {
+            ts_merge_block<P, Winners>(result, index, context);
+        } else if (p.tall) { /* what has no index is nothing to the winners' merge */
+            ts_merge_block<P, false>(result, index, context);
+        }
+        if (number < p.results && (!p.tall || ts_thread() == 0)) {
+            const ts_cuda_offsets base = ts_offsets_of(modes, p.modes.count, p.modes.wide, number);
             ts_put<P>(reinterpret_cast<typename P::storage *>(ts_address(p.c)) + base.c, result, accumulate, context);
             if (Winners && p.winner_bytes != 0) {
                 ts_put_winner(ts_address(p.w), base.w, ts_settled_winner<P>(P::finish(result), index), p.winner_bytes);

@@ -6,6 +6,7 @@
 #include "packed.h"
 #include "path.h"
 #include "stream.h"
+#include "sweep.h"
 #include "tile.h"
 #include "trace.h"
 #include "tree.h"
@@ -45,7 +46,7 @@
     TS_KERNEL(TS_NAME(d, tree), ts_cuda_tree, TS_CUDA_TREE_THREADS) { ts_subtree<pair_##d>::run(p); }                         \
     TS_KERNEL_BLOCKS(TS_NAME(d, chain), ts_cuda_chain, TS_CUDA_CHAIN_THREADS, TS_CHAIN_BLOCKS(d)) { ts_chain<pair_##d>::run(p); } \
     TS_KERNEL(TS_NAME(d, reduce), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_each<pair_##d>(p); }                        \
-    TS_KERNEL(TS_NAME(d, reduce_row), ts_cuda_reduce, TS_CUDA_THREADS) { ts_reduce_row<pair_##d>(p); }                     \
+    TS_KERNEL_BLOCKS(TS_NAME(d, reduce_row), ts_cuda_reduce, TS_CUDA_THREADS, 3) { ts_reduce_row<pair_##d>(p); }           \
     TS_KERNEL(TS_NAME(d, combine), ts_cuda_combine, TS_CUDA_THREADS) { ts_combine<pair_##d, pair_##d::selective>(p); }
 
 /* What selective pairs have beside: winners, decode, a domain where there is one. */
