@@ -531,7 +531,8 @@ tensum_status ts_cuda_add_reduce(ts_cuda_list *list, const ts_cuda_kernels *kern
     if (spec->sum == 1 && !spec->accumulate && accumulate.slot == 0 && spec->winner_bytes == 0) {
         return add_copy(list, common, &p, modes);
     }
-    if (spec->winner_bytes == 0 && spec->sum >= 1 && spec->sum <= 64 && spec->kept >= 1 << 14) {
+    if (choice.kernel != TS_CUDA_KERNEL_REDUCE_ROW && spec->winner_bytes == 0 && spec->sum >= 1 && spec->sum <= 64 &&
+        spec->kept >= 1 << 14) {
         ts_cuda_stream stream = {0};
         bool added = false;
         stream.a = a;
