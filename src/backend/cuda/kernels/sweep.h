@@ -53,19 +53,6 @@ template <typename P> struct ts_sweep {
             x = P::add(x, y, context.modulus);
         }
     }
-    template <int V> TS_DEVICE void load(const storage *from, bool apart, storage *to)
-    {
-        if (V == 1 || apart) {
-#pragma unroll
-            for (int e = 0; e < V; e++) {
-                to[e] = from[e];
-            }
-        } else {
-            const ts_vector<uint32_t, 4> bits = *reinterpret_cast<const ts_vector<uint32_t, 4> *>(from);
-            memcpy(to, &bits, 16);
-        }
-    }
-
     template <int V> TS_DEVICE void run(const ts_cuda_reduce &p)
     {
         const int AHEAD = 4;
@@ -94,6 +81,7 @@ template <typename P> struct ts_sweep {
             } else {
                 from += ts_offsets_of(modes, p.kept_count - 1, p.modes.wide, others).a + (here ? (x_first + lane * V) * stride : 0);
             }
+            const int64_t per_step = along_sum ? lanes * V : rows, place = along_sum ? lane * V : row; /* in a sum of one mode */
             sweeper held[V];
 #pragma unroll
             for (int e = 0; e < V; e++) {
@@ -103,25 +91,48 @@ template <typename P> struct ts_sweep {
             for (int32_t step = first; step < last; step += AHEAD) {
                 storage x[AHEAD][V];
                 bool in[AHEAD];
+                int64_t at[AHEAD];
+                if (p.sum_count == 1) {
 #pragma unroll
-                for (int u = 0; u < AHEAD; u++) {
-                    int64_t at;
-                    in[u] = here && step + u < last;
-                    if (along_sum) {
-                        const int32_t outer = p.sum_count > 1 ? (step + u) / pieces : 0;
-                        const int64_t position = ((int64_t)(step + u - outer * pieces) * lanes + lane) * V;
-                        in[u] = in[u] && position < reach;
-                        at = position * stride;
-                        if (p.sum_count > 1) {
-                            at += ts_offsets_of(sum_modes, p.sum_count - 1, p.modes.wide, outer).a;
-                        }
-                    } else {
-                        const int64_t term = (int64_t)(step + u) * rows + row;
-                        in[u] = in[u] && term < p.sum;
-                        at = ts_offsets_of(sum_modes, p.sum_count, p.modes.wide, in[u] ? term : 0).a;
+                    for (int u = 0; u < AHEAD; u++) {
+                        const int64_t term = (int64_t)(step + u) * per_step + place;
+                        in[u] = here && step + u < last && term < p.sum;
+                        at[u] = term * sum_modes[0].a;
                     }
-                    if (in[u]) {
-                        load<V>(from + at, apart, x[u]);
+                } else {
+#pragma unroll
+                    for (int u = 0; u < AHEAD; u++) {
+                        in[u] = here && step + u < last;
+                        if (along_sum) {
+                            const int32_t outer = (step + u) / pieces;
+                            const int64_t position = ((int64_t)(step + u - outer * pieces) * lanes + lane) * V;
+                            in[u] = in[u] && position < reach;
+                            at[u] = position * stride + ts_offsets_of(sum_modes, p.sum_count - 1, p.modes.wide, outer).a;
+                        } else {
+                            const int64_t term = (int64_t)(step + u) * rows + row;
+                            in[u] = in[u] && term < p.sum;
+                            at[u] = ts_offsets_of(sum_modes, p.sum_count, p.modes.wide, in[u] ? term : 0).a;
+                        }
+                    }
+                }
+                /* All under way before the first is looked at: one branch for all of them, not one each. */
+                if (V == 1 || apart) {
+#pragma unroll
+                    for (int u = 0; u < AHEAD; u++) {
+#pragma unroll
+                        for (int e = 0; e < V; e++) {
+                            if (in[u]) {
+                                x[u][e] = from[at[u] + e];
+                            }
+                        }
+                    }
+                } else {
+#pragma unroll
+                    for (int u = 0; u < AHEAD; u++) {
+                        if (in[u]) {
+                            const ts_vector<uint32_t, 4> bits = *reinterpret_cast<const ts_vector<uint32_t, 4> *>(from + at[u]);
+                            memcpy(x[u], &bits, 16);
+                        }
                     }
                 }
 #pragma unroll

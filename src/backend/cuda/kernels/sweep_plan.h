@@ -56,7 +56,7 @@ static inline int32_t ts_cuda_sweep_plan(const ts_cuda_mode *modes, int32_t kept
     if (steps >= (int64_t)1 << 30 || pieces >= (int64_t)1 << 30) {
         return -1;
     }
-    wanted = (8 * (int64_t)units + tiles - 1) / tiles;
+    wanted = 4 * (int64_t)units / tiles; /* another launch puts the parts together */
     wanted = wanted < steps / 8 ? wanted : steps / 8;
     wanted = wanted < most_splits ? wanted : most_splits;
     wanted = wanted < 1 ? 1 : wanted;
