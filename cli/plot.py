@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Pictures of answers: `tensum solve --plot FILE` runs this with the answer as JSON on standard input.
+"""Pictures of answers: `tensum solve --plot FILE` runs this with the answer as JSON on standard input; the Python package
+has it as a module.
 
     plot.py --check       is there all that is needed?
     plot.py FILE          .png, .svg or .pdf
@@ -163,16 +164,22 @@ def graph(plt, answer):
     return figure
 
 
+def draw(answer, path):
+    plt = load()
+    kind = marginals if "marginals" in answer else graph if "edges" in answer else amplitudes
+    figure = kind(plt, answer)
+    try:
+        figure.savefig(path, dpi=140, bbox_inches="tight")
+    finally:
+        plt.close(figure)
+
+
 def main():
     check()
     if sys.argv[1] == "--check":
         return
-    plt = load()
-    answer = json.load(sys.stdin)
-    draw = marginals if "marginals" in answer else graph if "edges" in answer else amplitudes
-    figure = draw(plt, answer)
     try:
-        figure.savefig(sys.argv[1], dpi=140, bbox_inches="tight")
+        draw(json.load(sys.stdin), sys.argv[1])
     except OSError as error:
         print(f"tensum: --plot={sys.argv[1]}: cannot be written: {error.strerror or error}", file=sys.stderr)
         sys.exit(3)

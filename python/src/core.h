@@ -144,6 +144,9 @@ PyObject *ts_tree_search(PyObject *module, PyObject *arguments, PyObject *keywor
 PyObject *ts_tree_from_steps(PyObject *module, PyObject *arguments);
 PyObject *ts_plan_build(PyObject *module, PyObject *arguments);
 tensum_plan *ts_plan_of(PyObject *plan);
+/* A dictionary of what a plan costs. NULL with an error set. */
+PyObject *ts_cost(const tensum_cost *cost);
+PyObject *ts_cost_of(const tensum_plan *plan);
 
 PyObject *ts_program_build(PyObject *module, PyObject *arguments);
 /* A new reference; takes no ownership of plan. */

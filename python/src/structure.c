@@ -426,20 +426,27 @@ PyObject *ts_plan_build(PyObject *module, PyObject *arguments)
     return (PyObject *)object;
 }
 
+PyObject *ts_cost_of(const tensum_plan *plan)
+{
+    tensum_cost cost = TENSUM_COST_INIT;
+    tensum_status status = tensum_plan_cost(plan, &cost);
+    return status == TENSUM_OK ? ts_cost(&cost) : ts_raise(status);
+}
+
+PyObject *ts_cost(const tensum_cost *cost)
+{
+    return Py_BuildValue("{s:d,s:d,s:d,s:L,s:L,s:K,s:K,s:K,s:K}", "tc", cost->tc, "sc", cost->sc, "rw", cost->rw, "steps",
+                         (long long)cost->steps, "slices", (long long)cost->slices, "peak_bytes_value",
+                         (unsigned long long)cost->peak_bytes_value, "peak_bytes_winners",
+                         (unsigned long long)cost->peak_bytes_winners, "peak_bytes_gradient",
+                         (unsigned long long)cost->peak_bytes_gradient, "peak_bytes_decode",
+                         (unsigned long long)cost->peak_bytes_decode);
+}
+
 static PyObject *plan_cost(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    tensum_cost cost = TENSUM_COST_INIT;
-    tensum_status status = tensum_plan_cost(((plan_object *)self)->plan, &cost);
-    if (status != TENSUM_OK) {
-        return ts_raise(status);
-    }
-    return Py_BuildValue("{s:d,s:d,s:d,s:L,s:L,s:K,s:K,s:K,s:K}", "tc", cost.tc, "sc", cost.sc, "rw", cost.rw, "steps",
-                         (long long)cost.steps, "slices", (long long)cost.slices, "peak_bytes_value",
-                         (unsigned long long)cost.peak_bytes_value, "peak_bytes_winners",
-                         (unsigned long long)cost.peak_bytes_winners, "peak_bytes_gradient",
-                         (unsigned long long)cost.peak_bytes_gradient, "peak_bytes_decode",
-                         (unsigned long long)cost.peak_bytes_decode);
+    return ts_cost_of(((plan_object *)self)->plan);
 }
 
 /* step(i) -> (a, b, result, labels, log2_pairs, log2_elements); b is -1 for a reduce step */

@@ -1,5 +1,6 @@
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -147,6 +148,7 @@ def contract_path(
     minimize: str | None = ...,
     progress: _Progress = ...,
 ) -> tuple[list[tuple[int, ...]], PathInfo]: ...
+@overload
 def solve(
     path: Any,
     *,
@@ -159,7 +161,7 @@ def solve(
     dtype: Any = ...,
     count: int = ...,
     settings: Mapping[str, Any] | None = ...,
-    order: str = ...,
+    order: str | os.PathLike[str] = ...,
     minimize: str | None = ...,
     memory_limit: float | None = ...,
     time_limit: float | None = ...,
@@ -167,7 +169,37 @@ def solve(
     seed: int = ...,
     device: str = ...,
     progress: _Progress = ...,
+    output: str | os.PathLike[str] | None = ...,
+    save_order: str | os.PathLike[str] | None = ...,
+    plot: str | os.PathLike[str] | None = ...,
+    dry_run: Literal[False] = ...,
 ) -> Answer: ...
+@overload
+def solve(
+    path: Any,
+    *,
+    problem: str | None = ...,
+    task: str | None = ...,
+    evidence: Any = ...,
+    query: Any = ...,
+    front_end: str | None = ...,
+    semiring: str | None = ...,
+    dtype: Any = ...,
+    count: int = ...,
+    settings: Mapping[str, Any] | None = ...,
+    order: str | os.PathLike[str] = ...,
+    minimize: str | None = ...,
+    memory_limit: float | None = ...,
+    time_limit: float | None = ...,
+    work: float | None = ...,
+    seed: int = ...,
+    device: str = ...,
+    progress: _Progress = ...,
+    output: str | os.PathLike[str] | None = ...,
+    save_order: str | os.PathLike[str] | None = ...,
+    plot: str | os.PathLike[str] | None = ...,
+    dry_run: Literal[True],
+) -> Cost: ...
 def front_ends() -> dict[str, tuple[str, list[str], list[str]]]: ...
 def asarray(array: Any) -> Array: ...
 def from_dlpack(array: Any) -> Array: ...

@@ -93,6 +93,69 @@ def test_impossible_evidence_is_infeasible(tmp_path):
         tensum.solve(model, evidence=evidence, task="map")
 
 
+def test_orders_in_files(tmp_path):
+    order = tmp_path / "order.json"
+    first = tensum.solve(ASIA, evidence=EVIDENCE, task="map", order="greedy", seed=3, save_order=order)
+    again = tensum.solve(ASIA, evidence=EVIDENCE, task="map", order=order)
+    assert order.read_text().lstrip().startswith("{")
+    assert again.assignment == first.assignment and again.value == first.value
+    assert again.cost == first.cost == tensum.solve(ASIA, evidence=EVIDENCE, task="map", order=str(order), dry_run=True)
+    with pytest.raises(ValueError, match="greedyy"):
+        tensum.solve(ASIA, order="greedyy")
+    with pytest.raises(OSError, match="nothing.json"):
+        tensum.solve(ASIA, order=tmp_path / "nothing.json")
+    network = tmp_path / "network.json"
+    network.write_text('{"inputs": [["a", "b"], ["b", "c"]], "output": ["a", "c"], "size_dict": {"a": 2, "b": 2, "c": 2}}')
+    with pytest.raises(ValueError, match="no contraction order"):
+        tensum.solve(ASIA, order=network)
+    with pytest.raises(OSError, match="order.json"):
+        tensum.solve(ASIA, save_order=tmp_path / "nowhere" / "order.json")
+
+
+def test_a_dry_run_computes_nothing(tmp_path):
+    impossible = tmp_path / "model.uai"
+    impossible.write_text("MARKOV\n1\n2\n1\n1 0\n\n2\n0.0 0.0\n")
+    cost = tensum.solve(impossible, task="map", dry_run=True)
+    assert isinstance(cost, tensum.Cost) and cost.steps >= 1 and cost.slices == 1
+    assert not (tmp_path / "answer").exists()
+
+
+def test_the_answer_as_a_file(tmp_path):
+    answer = tensum.solve(ASIA, evidence=EVIDENCE, task="mar", output=tmp_path / "asia.MAR")
+    assert (tmp_path / "asia.MAR").read_text() == answer.text and answer.text.startswith("MAR")
+
+
+def test_pictures(tmp_path, monkeypatch):
+    from tensum import _answer_picture, _solve
+
+    drawn = []
+    monkeypatch.setattr(_answer_picture, "draw", lambda answer, path: drawn.append((answer, path)))
+    monkeypatch.setattr(_solve, "_need_matplotlib", lambda: None)
+    answer = tensum.solve(ASIA, evidence=EVIDENCE, task="mar", plot=tmp_path / "asia.svg")
+    assert drawn[-1][1] == str(tmp_path / "asia.svg") and drawn[-1][0]["marginals"] == answer.marginals and drawn[-1][0]["file"] == "asia.uai"
+    graph = tmp_path / "square.col"
+    graph.write_text("p edge 4 4\ne 1 2\ne 2 3\ne 3 4\ne 4 1\n")
+    answer = tensum.solve(graph, problem="mis", task="best", plot=str(tmp_path / "square.png"))
+    assert answer.value == 2 and drawn[-1][0]["assignment"] == list(answer.assignment) and drawn[-1][0]["question"] == "mis"
+    assert sorted(tuple(sorted(edge[:2])) for edge in drawn[-1][0]["edges"]) == [(0, 1), (0, 3), (1, 2), (2, 3)]
+    with pytest.raises(ValueError, match="makes no picture"):
+        tensum.solve(ASIA, evidence=EVIDENCE, task="pr", plot=tmp_path / "asia.svg")
+    with pytest.raises(ValueError, match="asia.gif.*svg"):
+        tensum.solve(ASIA, task="pr", plot=tmp_path / "asia.gif")
+    assert len(drawn) == 2
+
+
+def test_a_picture_is_drawn(tmp_path):
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        with pytest.raises(ImportError, match="matplotlib"):
+            tensum.solve(ASIA, task="mar", plot=tmp_path / "asia.svg")
+        return
+    tensum.solve(ASIA, evidence=EVIDENCE, task="mar", plot=tmp_path / "asia.svg")
+    assert "<svg" in (tmp_path / "asia.svg").read_text()
+
+
 def test_front_ends_are_listed():
     found = tensum.front_ends()
     assert "uai" in found and any(task.split("|")[0] == "map" for task in found["uai"][1])
