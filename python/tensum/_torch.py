@@ -88,6 +88,7 @@ class Expression:
     def __init__(self, structure, semiring, optimize="auto", memory_limit=None, check=True):
         self.structure, self.semiring, self.optimize = structure, semiring, optimize
         self.memory_limit, self.check = memory_limit, check
+        self.atomic = False  # not to be taken apart further: a step of another
         # What the fast path in C can do by itself.
         usual = optimize == "auto" and memory_limit is None and check and not structure.sizes
         self.plain = structure.expression if usual else None
@@ -322,7 +323,7 @@ def _softmax(expression, network, tensors, cotangent, wanted):
 
 class Choice(torch.autograd.Function):
     """The optimal assignment of every output element: [element, label], 64-bit integers, no gradient; 0 where every
-    assignment is the semiring's zero. Through the host."""
+    assignment is the semiring's zero. Through the host: for plans with slices, whose steps cannot be told apart."""
 
     @staticmethod
     def forward(expression, *tensors):
@@ -360,6 +361,8 @@ def _routed(expression, made, tensors, cotangent, wanted, winners=None):
 
     Linear in the cotangent, and (for products) differentiable in the operands.
     """
+    if made.saves is None and not expression.atomic and not made.plan.tree.slices:
+        return _in_steps(expression, made, tensors, cotangent, wanted)
     network, semiring = made.network, made.semiring
     output, shape = network.operand(-1)
     flat_cotangent = cotangent.reshape(-1)
@@ -415,6 +418,68 @@ def _routed(expression, made, tensors, cotangent, wanted, winners=None):
             flat = flat.index_add(0, places[index], share)
         slopes.append(flat.reshape(tensor.shape).to(tensor.dtype))
     return slopes
+
+
+def _in_steps(expression, made, tensors, cotangent, wanted):
+    """The same of a plan of several steps, one after the other, each with the winners of its own. Nothing visits the host."""
+    network = made.network
+    extents, rank = dict(zip(network.labels, network.extents)), {label: place for place, label in enumerate(network.labels)}
+    output = network.operand(-1)[0]
+    values, terms, back, records = [], [], [], []
+    for index, tensor in enumerate(tensors):
+        # Labels in the order of the network, which decides between equal terms; without axes that are broadcast.
+        labels, shape = network.operand(index)
+        order = sorted(range(len(labels)), key=lambda axis: rank[labels[axis]])
+        kept = [axis for axis in order if shape[axis] == extents[labels[axis]]]
+        values.append(tensor.permute(order).reshape([shape[axis] for axis in kept]))
+        terms.append(tuple(labels[axis] for axis in kept))
+        back.append(([shape[axis] for axis in order], [order.index(axis) for axis in range(len(order))]))
+
+    def step(children, kept, sizes=None):
+        one = Expression(Structure(operands=tuple(terms[child] for child in children), output=tuple(kept), sizes=sizes),
+                         expression.semiring, check=False)
+        one.atomic = True
+        value, winners = Contract.apply(one, *(values[child] for child in children))
+        records.append((one, children, len(values), winners))
+        values.append(value)
+        terms.append(tuple(kept))
+        return len(values) - 1
+
+    def alone(child, needed):
+        """Without labels that nothing else needs, and with each label once."""
+        kept = sorted(set(terms[child]) & needed, key=rank.get)
+        return child if tuple(kept) == terms[child] else step((child,), kept)
+
+    nodes, lowest, live = list(range(len(tensors))), list(range(len(tensors))), set(range(len(tensors)))
+    for children in made.plan.tree.ssa():
+        # Between operands that tie, the one that holds the lowest-numbered input comes first.
+        pending = [nodes[child] for child in sorted(children, key=lowest.__getitem__)]
+        lowest.append(min(lowest[child] for child in children))
+        live -= set(pending)
+        outside = set(output).union(*(terms[other] for other in live))
+        while len(pending) > 1:
+            left, right, *rest = pending
+            needed = outside.union(*(terms[other] for other in rest))
+            left = alone(left, needed | set(terms[right]))
+            right = alone(right, needed | set(terms[left]))
+            kept = sorted((set(terms[left]) | set(terms[right])) & needed, key=rank.get)
+            pending = [step((left, right), kept), *rest]
+        nodes.append(pending[0])
+        live.add(pending[0])
+    root = nodes[-1]
+    if terms[root] != tuple(output):
+        root = step((root,), output, {label: extents[label] for label in output if label not in terms[root]})
+    reached = [bool(want) for want in wanted]
+    for _, children, _, _ in records:
+        reached.append(any(reached[child] for child in children))
+    slopes = {root: cotangent}
+    for one, children, result, winners in reversed(records):
+        found = _graph_gradient(one, [values[child] for child in children], slopes.pop(result), [reached[child] for child in children],
+                                winners)
+        slopes.update(zip(children, found))
+    return [
+        slopes[index].reshape(shape).permute(places) if wanted[index] else None for index, (shape, places) in enumerate(back)
+    ]
 
 
 # ---- entries ----

@@ -112,6 +112,27 @@ def test_second_derivatives_on_the_device(torch):
         assert torch.autograd.gradgradcheck(lambda a, b: tensum.einsum("ij,kj->ik", a, b, semiring=semiring), (x, y))
 
 
+def test_second_derivatives_of_several_steps_never_visit_the_host(torch):
+    generator = torch.Generator().manual_seed(4)
+    xs = [torch.rand(shape, dtype=torch.float64, generator=generator).cuda().requires_grad_() for shape in ((3, 4), (4, 3), (3, 2))]
+
+    def function(*operands):
+        return tensum.einsum("ab,bc,cd->ad", *operands, semiring="max_times")
+
+    def twice():
+        slopes = torch.autograd.grad(function(*xs).sum(), xs, create_graph=True)
+        return torch.autograd.grad(sum((slope**2).sum() for slope in slopes), xs)
+
+    assert torch.autograd.gradgradcheck(function, xs)
+    before = transfers()
+    on_device = twice()
+    assert transfers() == before
+    on_host = [x.detach().cpu().requires_grad_() for x in xs]
+    slopes = torch.autograd.grad(function(*on_host).sum(), on_host, create_graph=True)
+    for got, wanted in zip(on_device, torch.autograd.grad(sum((slope**2).sum() for slope in slopes), on_host)):
+        torch.testing.assert_close(got.cpu(), wanted)
+
+
 def test_memory_is_inputs_outputs_and_winners(torch):
     batch, n = 16, 256
     x, y = (torch.rand(batch, n, n, device="cuda", requires_grad=True) for _ in range(2))

@@ -12,6 +12,7 @@ import tensum  # noqa: E402
 import tensum.torch  # noqa: E402
 
 SEMIRINGS = ["sum_product", "max_plus", "min_plus", "max_times", "min_times", "max_min", "min_max", "log_sum_exp"]
+SELECTIVE = SEMIRINGS[1:-1]
 TROPICAL = {"max_plus": lambda x: x.amax(-1), "min_plus": lambda x: x.amin(-1)}
 
 
@@ -130,6 +131,39 @@ def test_gradcheck(semiring, expression, shapes):
 
     assert torch.autograd.gradcheck(function, inputs)
     assert torch.autograd.gradgradcheck(function, inputs)
+
+
+@pytest.mark.parametrize("semiring", ["max_plus", "max_times", "min_max"])
+@pytest.mark.parametrize("expression,shapes,sizes", [
+    ("ba,cb,bda,e->dc", [(3, 2), (2, 3), (3, 2, 2), (2,)], None),
+    ("aab,bc,cdd->ba", [(2, 2, 3), (3, 2), (2, 2, 2)], None),
+    ("ab,bc,cd->ad", [(2, 3), (1, 2), (2, 1)], None),
+    ("a,b,c->abcz", [(2,), (2,), (3,)], {"z": 2}),
+])
+def test_second_derivatives_of_several_steps(semiring, expression, shapes, sizes):
+    def function(*xs):
+        return tensum.einsum(expression, *xs, semiring=semiring, sizes=sizes)
+
+    assert torch.autograd.gradgradcheck(function, tensors(*shapes))
+
+
+def test_gradients_that_can_be_differentiated_are_those_that_cannot():
+    # Small integers, so that there are ties: both have to break them alike.
+    rng = np.random.default_rng(5)
+    for case in range(60):
+        labels = "abcdef"[: rng.integers(3, 7)]
+        extents = {label: int(rng.integers(1, 4)) for label in labels}
+        terms = ["".join(rng.choice(list(labels), rng.integers(1, 4))) for _ in range(rng.integers(3, 6))]
+        used = sorted(set("".join(terms)))
+        output = "".join(rng.permutation(used)[: rng.integers(0, 4)])
+        semiring = SELECTIVE[case % len(SELECTIVE)]
+        xs = [torch.from_numpy(rng.integers(1, 4, [extents[label] for label in term]).astype(float)).requires_grad_() for term in terms]
+        value = tensum.einsum(",".join(terms) + "->" + output, *xs, semiring=semiring)
+        seed = torch.from_numpy(rng.integers(1, 9, value.shape).astype(float))
+        plain = torch.autograd.grad(value, xs, seed, retain_graph=True)
+        again = torch.autograd.grad(value, xs, seed, create_graph=True)
+        for one, other in zip(plain, again):
+            assert torch.equal(one, other), (terms, output, semiring)
 
 
 def test_gradcheck_of_complex_numbers():
