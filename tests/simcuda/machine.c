@@ -225,9 +225,10 @@ void read_counts(tensum_device_counters *counts)
     }
 }
 
+const char *machine_fault(void) { return real_gpu ? NULL : simcuda_fault(); }
 void no_fault(void)
 {
-    const char *fault = real_gpu ? NULL : simcuda_fault();
+    const char *fault = machine_fault();
     if (fault != NULL) {
         fail_msg("simulator: %s", fault);
     }

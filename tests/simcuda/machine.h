@@ -51,6 +51,7 @@ void capture_free(void *exec);
 void reset_counts(void);
 void read_counts(tensum_device_counters *counts);
 
+const char *machine_fault(void); /* of the simulator; NULL: none */
 void no_fault(void);
 void succeeds(tensum_status status);
 

@@ -1,28 +1,10 @@
 /* A large tensor against small ones, one after the other: the CUDA backend runs several such steps in one pass. Networks
  * of every kind of such a chain, on the simulated device and on the oracle. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include <simcuda/simcuda.h>
-#include <tensum/tensum.h>
+#include "machine.h"
 
 enum { MOST_STEPS = 10, MOST_RANK = 40 };
-
-static void succeeds(tensum_status status)
-{
-    if (status != TENSUM_OK) {
-        fail_msg("%s: %s", tensum_status_name(status), tensum_last_error());
-    }
-}
 
 static uint64_t state;
 static uint32_t draw(uint32_t below)
@@ -189,7 +171,7 @@ static uint64_t run(const network *n, unsigned modes, tensum_device device, tens
     tensum_run_arguments arguments = TENSUM_RUN_ARGUMENTS_INIT;
     tensum_program *program = NULL;
     tensum_workspace *workspace = NULL;
-    simcuda_counters seen;
+    tensum_device_counters seen;
     tensum_tensor output = {result, dtype, n->output_rank, n->output_extents, NULL, {TENSUM_CPU, 0}};
 
     options.modes = modes;
@@ -200,9 +182,9 @@ static uint64_t run(const network *n, unsigned modes, tensum_device device, tens
     arguments.inputs = n->inputs;
     arguments.output = &output;
     arguments.accumulate = accumulate;
-    simcuda_reset_counters();
+    reset_counts();
     succeeds(tensum_run(program, workspace, &arguments));
-    simcuda_count(&seen);
+    read_counts(&seen);
     tensum_workspace_release(workspace);
     tensum_program_release(program);
     return seen.launches;
@@ -216,7 +198,7 @@ static void compare(const network *n, tensum_dtype dtype, unsigned modes, int ac
     run(n, TENSUM_VALUE, (tensum_device){TENSUM_REFERENCE, 0}, dtype, accumulate, expected);
     memset(result, accumulate ? 0 : 0xa5, bytes);
     run(n, modes, (tensum_device){TENSUM_CUDA, 0}, dtype, accumulate, result);
-    const char *fault = simcuda_fault();
+    const char *fault = machine_fault();
     if (fault != NULL) {
         fail_msg("simulator: %s (seed %llu)", fault, (unsigned long long)seed);
     }
@@ -321,7 +303,7 @@ static void compare_gradients(const network *n, tensum_dtype dtype, uint32_t wan
     }
     run_gradients(n, (tensum_device){TENSUM_REFERENCE, 0}, dtype, cotangent, wanted, turned, 1, expected);
     run_gradients(n, (tensum_device){TENSUM_CUDA, 0}, dtype, cotangent, wanted, turned, 1 + (int)(seed & 1u), result);
-    const char *fault = simcuda_fault();
+    const char *fault = machine_fault();
     if (fault != NULL) {
         fail_msg("simulator: %s (seed %llu)", fault, (unsigned long long)seed);
     }
@@ -589,6 +571,6 @@ int main(void)
         cmocka_unit_test(a_chain_is_one_launch),
         cmocka_unit_test(a_block_takes_many_tiles),
     };
-    setenv("TENSUM_CUDA_LIBRARY", SIMCUDA_LIBRARY, 0);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int unable = machine_open();
+    return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);
 }

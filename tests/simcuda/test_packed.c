@@ -2,28 +2,10 @@
  * have them, sizes around the edges of tiles, panels and chunks, any strides, and operands on which the fast way has to
  * give results up to the careful one. On the simulated device and on the oracle. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include <simcuda/simcuda.h>
-#include <tensum/tensum.h>
+#include "machine.h"
 
 enum { MOST_MODES = 8 };
-
-static void succeeds(tensum_status status)
-{
-    if (status != TENSUM_OK) {
-        fail_msg("%s: %s", tensum_status_name(status), tensum_last_error());
-    }
-}
 
 static uint64_t state;
 static uint32_t draw(uint32_t below)
@@ -220,7 +202,7 @@ static uint64_t run(product *p, tensum_device device, tensum_dtype dtype, bool a
     tensum_run_arguments arguments = TENSUM_RUN_ARGUMENTS_INIT;
     tensum_program *program = NULL;
     tensum_workspace *workspace = NULL;
-    simcuda_counters seen;
+    tensum_device_counters seen;
     const tensum_tensor inputs[] = {p->a.tensor, p->b.tensor};
 
     for (int64_t i = 0; i < p->c.elements; i++) {
@@ -233,9 +215,9 @@ static uint64_t run(product *p, tensum_device device, tensum_dtype dtype, bool a
     arguments.inputs = inputs;
     arguments.output = &p->c.tensor;
     arguments.accumulate = accumulate;
-    simcuda_reset_counters();
+    reset_counts();
     succeeds(tensum_run(program, workspace, &arguments));
-    simcuda_count(&seen);
+    read_counts(&seen);
     tensum_workspace_release(workspace);
     tensum_program_release(program);
     return seen.launches;
@@ -288,8 +270,8 @@ static void products_of_every_kind(void **unused)
         unsigned char start[16] = {0};
         put_element(start, dtype, accumulate ? 2 : 7, false);
         const uint64_t launches = run(&p, (tensum_device){TENSUM_CUDA, 0}, dtype, accumulate, start);
-        if (simcuda_fault() != NULL) {
-            fail_msg("seed %llu: simulator: %s", (unsigned long long)seed, simcuda_fault());
+        if (machine_fault() != NULL) {
+            fail_msg("seed %llu: simulator: %s", (unsigned long long)seed, machine_fault());
         }
         if (p.a.elements > 4096 && p.b.elements > 4096) {
             assert_true(launches >= pairs[seed % PAIRS].launches);
@@ -321,7 +303,7 @@ static void products_of_every_kind(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_every_kind)};
-    setenv("TENSUM_CUDA_LIBRARY", SIMCUDA_LIBRARY, 1);
     setenv("TENSUM_CUDA_PACKED", "always", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int unable = machine_open();
+    return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,6 @@
 /* Gradients of products with many positions and long sums, which the CUDA kernels scatter by winners: compared bit for
  * bit with loops over the definition (docs/semantics.md, points 8 and 10). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include <simcuda/simcuda.h>
-#include <tensum/tensum.h>
-
-static const tensum_device cpu = {TENSUM_CPU, 0};
-
-static void succeeds(tensum_status status)
-{
-    if (status != TENSUM_OK) {
-        fail_msg("%s: %s", tensum_status_name(status), tensum_last_error());
-    }
-}
+#include "machine.h"
 
 static uint32_t state;
 static uint32_t next(void) { return state = state * 1664525u + 1013904223u; }
@@ -145,9 +127,7 @@ static void check(tensum_semiring semiring, int64_t left, int64_t right, int64_t
             }
         }
     }
-    if (simcuda_fault() != NULL) {
-        fail_msg("simulator: %s", simcuda_fault());
-    }
+    no_fault();
     tensum_workspace_release(workspace);
     tensum_program_release(program);
     tensum_plan_release(plan);
@@ -180,8 +160,6 @@ static void gradients_are_sums_by_definition(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_sums_by_definition)};
-    if (setenv("TENSUM_CUDA_LIBRARY", SIMCUDA_LIBRARY, 0) != 0) {
-        return 1;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int unable = machine_open();
+    return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,26 +2,8 @@
  * loops over the definition (docs/semantics.md, points 5, 6 and 8). Kernels are chosen by leaving no others
  * (SIMCUDA_HIDE). */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include <simcuda/simcuda.h>
-#include <tensum/tensum.h>
-
-static const tensum_device cpu = {TENSUM_CPU, 0}, cuda = {TENSUM_CUDA, 0};
-
-static void succeeds(tensum_status status)
-{
-    if (status != TENSUM_OK) {
-        fail_msg("%s: %s", tensum_status_name(status), tensum_last_error());
-    }
-}
+#include "machine.h"
 
 static uint32_t state;
 static uint32_t below(uint32_t n)
@@ -168,7 +150,7 @@ static void check(tensum_semiring semiring, tensum_dtype dtype, pattern which, i
     plan_options.dtype = dtype;
     succeeds(tensum_plan_create(network, tree, &plan_options, &plan));
     options.modes = TENSUM_VALUE | TENSUM_WINNERS;
-    options.device = cuda;
+    options.device = cuda0;
     status = tensum_program_create(plan, NULL, &options, &program);
     if (status == TENSUM_STATUS_UNSUPPORTED && dtype == TENSUM_F64 && getenv("SIMCUDA_HIDE") != NULL) {
         goto done; /* f64 has none of the kernels that are left */
@@ -206,9 +188,7 @@ static void check(tensum_semiring semiring, tensum_dtype dtype, pattern which, i
             compared++;
         }
     }
-    if (simcuda_fault() != NULL) {
-        fail_msg("simulator: %s", simcuda_fault());
-    }
+    no_fault();
 done:
     tensum_workspace_release(workspace);
     tensum_program_release(program);
@@ -258,6 +238,6 @@ static void more_intervals_than_bytes_can_number(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(around_edges), cmocka_unit_test(more_intervals_than_bytes_can_number)};
-    setenv("TENSUM_CUDA_LIBRARY", SIMCUDA_LIBRARY, 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int unable = machine_open();
+    return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);
 }
