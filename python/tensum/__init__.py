@@ -10,7 +10,7 @@ array([[5., 6.],
 import sys as _sys
 
 from . import _core
-from ._api import asarray, contract_path, device_stats, dtypes, einsum, info, matmul, methods, semirings, set_threads, supports
+from ._api import PathInfo, asarray, contract_path, device_stats, dtypes, einsum, info, matmul, methods, semirings, set_threads, supports
 from ._array import Array, from_dlpack
 from ._core import CancelledError, InfeasibleError, NotANumberError, cache_clear, cache_info
 from ._plan import Cost, Decoded, Plan
@@ -27,6 +27,7 @@ __all__ = [
     "Decoded",
     "InfeasibleError",
     "NotANumberError",
+    "PathInfo",
     "Plan",
     "asarray",
     "cache_clear",

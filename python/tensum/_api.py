@@ -1,13 +1,18 @@
 """einsum, matmul, contract_path, and what there is to know."""
 
+from typing import TYPE_CHECKING
+
 from . import _core
 from ._libraries import Operands, dtype_name, library_of
 from ._network import Structure, interleaved
 from ._plan import VALUE, WINNERS, Compiled, Cost, compiled, find_tree, progress_of
 
+if TYPE_CHECKING:
+    from typing import Any
+
 # Set by tensum._torch: is PyTorch tracing us (torch.compile, torch.export)?
-_tracing = None
-_traced_einsum = None
+_tracing: "Any" = None
+_traced_einsum: "Any" = None
 
 
 def einsum(*operands, **options):
@@ -90,7 +95,8 @@ def _einsum(
 
 # Programs of late calls on NumPy arrays and PyTorch tensors with options that the fast path in C leaves, by their options; and
 # the expressions of label lists.
-_recent, _expressions = {}, {}
+_recent: dict = {}
+_expressions: dict = {}
 
 
 def _hashable(optimize):

@@ -32,7 +32,7 @@ def _call(library, name, *arguments):
         raise RuntimeError(f"{name}: {(text.value or b'error').decode()} ({code})")
 
 
-_contexts = {}
+_contexts: dict = {}
 
 
 def _context(index):

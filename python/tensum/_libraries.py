@@ -233,7 +233,7 @@ class Other(NumPy):
         raise TypeError(f"dtype: {type(array).__name__} cannot be cast; convert it before")
 
 
-_by_type = {}
+_by_type: dict = {}
 
 
 def library_of(array):

@@ -102,4 +102,7 @@ class TropicalConv2d(torch.nn.Module):
 
 
 def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    if isinstance(value, int):
+        return value, value
+    first, second = value
+    return first, second

@@ -1,6 +1,8 @@
 """The package itself: import, leaks, fixtures, what is known."""
 
+import ast
 import gc
+import inspect
 import json
 import pathlib
 import subprocess
@@ -88,6 +90,40 @@ def test_the_stubs_name_what_exists():
         assert f"def {name}(" in stub or f"class {name}" in stub, name
     for name in tensum.semirings():
         assert f"{name}: _Semiring" in stub, name
+
+
+def parameters_of(function):
+    """(name, kind, has a default) of each parameter of a function in a stub."""
+    given = function.args
+    plain = [*given.posonlyargs, *given.args]
+    first_default = len(plain) - len(given.defaults)
+    kinds = inspect.Parameter
+    found = [(arg.arg, kinds.POSITIONAL_ONLY if place < len(given.posonlyargs) else kinds.POSITIONAL_OR_KEYWORD, place >= first_default)
+             for place, arg in enumerate(plain)]
+    found += [(given.vararg.arg, kinds.VAR_POSITIONAL, False)] if given.vararg else []
+    found += [(arg.arg, kinds.KEYWORD_ONLY, default is not None) for arg, default in zip(given.kwonlyargs, given.kw_defaults)]
+    return found + ([(given.kwarg.arg, kinds.VAR_KEYWORD, False)] if given.kwarg else [])
+
+
+def test_the_stubs_have_the_parameters_that_there_are():
+    stub = ast.parse(pathlib.Path(tensum.__file__).with_name("__init__.pyi").read_text())
+    checked = 0
+    for node in stub.body:
+        functions = [(tensum, node)] if isinstance(node, ast.FunctionDef) else []
+        if isinstance(node, ast.ClassDef) and node.name == "Plan":
+            functions = [(tensum.Plan, part) for part in node.body if isinstance(part, ast.FunctionDef)]
+        for owner, function in functions:
+            found = inspect.getattr_static(owner, function.name)
+            if isinstance(found, property) or inspect.isbuiltin(found) or function.name == "einsum":  # which hands on whatever comes
+                continue
+            there = [(name, what.kind, what.default is not what.empty)
+                     for name, what in inspect.signature(getattr(found, "__func__", found)).parameters.items()]
+            said = parameters_of(function)
+            if any(decorator.id == "overload" for decorator in function.decorator_list if isinstance(decorator, ast.Name)):
+                there, said = ([entry[:2] for entry in entries] for entries in (there, said))
+            assert said == there, function.name
+            checked += 1
+    assert checked > 20
 
 
 # ---- leaks ----
