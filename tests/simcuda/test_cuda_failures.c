@@ -22,10 +22,11 @@ static tensum_status multiply(const chain *c, uint64_t out)
 {
     tensum_context *context = NULL;
     int64_t extents[] = {2, 2};
-    const tensum_tensor output = {(void *)(uintptr_t)out, TENSUM_F32, 2, extents, NULL, cuda0};
+    tensum_tensor output = {NULL, TENSUM_F32, 2, extents, NULL, cuda0};
     tensum_status status = tensum_context_create(NULL, &context);
 
-    for (int i = 0; i < 2 && status == TENSUM_OK; i++) {
+    for (int i = 0; i < 4 && status == TENSUM_OK; i++) {
+        output.data = (void *)(uintptr_t)(out + (i & 1) * 32); /* a graph is made, and told of another address */
         status = tensum_einsum(context, TENSUM_MAX_PLUS, "ab,bc->ac", 2, c->inputs, &output);
     }
     tensum_context_release(context);

@@ -113,6 +113,8 @@ static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t c
     }
     made->vendor_offset = place(&total, made->vendor_bytes > 0 ? made->vendor_bytes + 256 : 0);
     made->tables_offset = place(&total, made->table_capacity);
+    /* Behind a gap, so that no address of anything else, not even of something empty, is that of an entry. */
+    total += round_up(1);
     made->slots_offset = place(&total, ((size_t)made->port_count + TS_CUDA_EXTRA_SLOTS) * sizeof(uint64_t));
     made->decode_offset = total;
     if (made->decode_rows > 0 || traces) {

@@ -123,11 +123,31 @@ typedef struct ts_cuda_room {
     uint8_t *wanted; /* [value_count] */
 } ts_cuda_room;
 
+/* A node of a short graph takes the addresses of the run's tensors from its parameters: to tell it those that changed
+ * costs the host less than a launch that brings the pointer table up to date, and the device nothing. */
+typedef struct ts_cuda_place {
+    int32_t node, slot; /* of the graph; of the pointer table: a port */
+    uint64_t *address;  /* in the node's parameters */
+    uint64_t offset;    /* added to what the slot holds */
+} ts_cuda_place;
+
+typedef struct ts_cuda_binding {
+    ts_cu_graph graph; /* its nodes name those of the graph that was made of it */
+    int32_t node_count, place_count;
+    ts_cu_graph_node *nodes;
+    ts_cu_kernel_node *kernels;
+    void **parameters; /* [node_count] */
+    bool *stale;       /* [node_count]: the node has not been told yet */
+    ts_cuda_place *places;
+    uint64_t *words; /* the parameters themselves */
+} ts_cuda_binding;
+
 typedef struct ts_cuda_graph {
     unsigned phases; /* set of ts_cuda_phase */
     ts_cu_graph_exec exec; /* NULL: cannot be had */
+    ts_cuda_binding *binding; /* NULL: all addresses are in the pointer table */
 } ts_cuda_graph;
-enum { TS_CUDA_GRAPHS = 10 };
+enum { TS_CUDA_GRAPHS = 10, TS_CUDA_BOUND_NODES = 8 };
 
 typedef struct ts_cuda_workspace {
     const ts_cuda_program *program;
@@ -227,7 +247,9 @@ int64_t ts_cuda_output_stride(const ts_cuda_program *program, int32_t label);
 tensum_status ts_cuda_prepare(ts_cuda_workspace *workspace, ts_cu_stream stream);
 
 /* graph.c: the launches of some phases as a graph, made if need be; NULL where there can be none. */
-ts_cu_graph_exec ts_cuda_graph_find(ts_cuda_workspace *workspace, unsigned phases);
+const ts_cuda_graph *ts_cuda_graph_find(ts_cuda_workspace *workspace, unsigned phases);
+/* Launch it. Where it has no binding the pointer table is up to date. */
+tensum_status ts_cuda_graph_launch(ts_cuda_workspace *workspace, const ts_cuda_graph *graph, ts_cu_stream stream);
 void ts_cuda_graphs_drop(ts_cuda_workspace *workspace);
 
 /* stage.c: host tensors. Lay out the staging memory for workspace->next and make it; pack and upload inputs; download

@@ -203,12 +203,9 @@ static tensum_status launch_phases(ts_cuda_workspace *workspace, unsigned phases
     /* A graph is made for the second run of a list, and for the second slice of the first. Launches inside a caller's
      * capture become nodes of his graph. */
     if (workspace->uses > 0 && !workspace->capturing) {
-        ts_cuda_device *device = workspace->program->device;
-        ts_cu_graph_exec exec = ts_cuda_graph_find(workspace, phases);
-        if (exec != NULL) {
-            TRY(ts_cuda_result(device, device->driver->graph_launch(exec, stream), "cuGraphLaunch"));
-            TS_CUDA_COUNT(device, graph_launches, 1);
-            return TENSUM_OK;
+        const ts_cuda_graph *graph = ts_cuda_graph_find(workspace, phases);
+        if (graph != NULL) {
+            return ts_cuda_graph_launch(workspace, graph, stream);
         }
     }
     for (int64_t i = 0; i < list->count; i++) {
@@ -546,6 +543,16 @@ done:
     return status;
 }
 
+/* Does the graph that launch_again() is about to launch do without the pointer table? */
+static bool knows_addresses(ts_cuda_workspace *workspace, const tensum_run_arguments *arguments)
+{
+    const ts_cuda_graph *graph = workspace->uses > 0 && !workspace->capturing && !workspace->program->traces &&
+                                         arguments->assignments == NULL
+                                     ? ts_cuda_graph_find(workspace, workspace->again_phases)
+                                     : NULL;
+    return graph != NULL && graph->binding != NULL;
+}
+
 /* Is it the tensor that this port was given in the last run, to the last address and stride? */
 static bool is_the_same(const ts_cuda_workspace *workspace, int32_t port, const tensum_tensor *tensor, tensum_dtype dtype)
 {
@@ -567,34 +574,49 @@ static bool is_the_same(const ts_cuda_workspace *workspace, int32_t port, const 
     return true;
 }
 
+/* The same of the output, or was there none then as now? */
+static bool is_the_same_output(const ts_cuda_workspace *workspace, const tensum_tensor *output, tensum_dtype dtype)
+{
+    const ts_cuda_program *program = workspace->program;
+    const int32_t port = ts_cuda_port_output(program);
+
+    return output != NULL ? workspace->made.where[port] == TS_CUDA_ON_DEVICE && is_the_same(workspace, port, output, dtype)
+                          : workspace->made.where[port] == TS_CUDA_UNUSED ||
+                                workspace->base[port] == workspace->memory + program->output_offset;
+}
+
+/* The same of a tensor that a run may have or not. */
+static bool is_there_too(const ts_cuda_workspace *workspace, int32_t port, const tensum_tensor *tensor, tensum_dtype dtype)
+{
+    const bool there = tensor != NULL && tensor->data != NULL;
+    return there == (workspace->made.where[port] == TS_CUDA_ON_DEVICE) && (!there || is_the_same(workspace, port, tensor, dtype));
+}
+
 static bool may_run_again(const ts_cuda_workspace *workspace, const tensum_run_arguments *arguments)
 {
     const ts_cuda_program *program = workspace->program;
     const tensum_dtype dtype = program->plan->algebra.dtype;
-    const uint8_t *where = workspace->made.where;
-    const int32_t n = (int32_t)program->input_count;
+    const bool gradient = arguments->gradients != NULL;
 
-    if (!workspace->again || arguments->size < sizeof *arguments || arguments->inputs == NULL || arguments->output == NULL ||
-        arguments->winners != NULL || arguments->assignments != NULL || arguments->accumulate != 0 ||
-        arguments->slice_first != 0 || (arguments->slice_count != -1 && arguments->slice_count != 1) ||
+    if (!workspace->again || arguments->size < sizeof *arguments || arguments->inputs == NULL || arguments->assignments != NULL ||
+        arguments->accumulate != 0 || arguments->slice_first != 0 || (arguments->slice_count != -1 && arguments->slice_count != 1) ||
         arguments->progress != NULL || arguments->stream != workspace->again_stream || arguments->kept != 0 ||
-        (arguments->gradients != NULL) != ((workspace->again_phases >> TS_CUDA_PHASE_GRADIENT_FILL & 1u) != 0) ||
-        (arguments->gradients != NULL && (arguments->cotangent != NULL) != (where[n + 2] == TS_CUDA_ON_DEVICE))) {
+        gradient != ((workspace->again_phases >> TS_CUDA_PHASE_GRADIENT_FILL & 1u) != 0) ||
+        (!gradient && arguments->output == NULL) || !is_the_same_output(workspace, arguments->output, dtype) ||
+        !is_there_too(workspace, ts_cuda_port_winners(program), arguments->winners,
+                      workspace->made.winner_bytes == 8 ? TENSUM_I64 : TENSUM_I32)) {
         return false;
     }
-    for (int32_t p = 0; p < n; p++) {
+    for (int32_t p = 0; p < ts_cuda_port_output(program); p++) {
         if (!is_the_same(workspace, p, &arguments->inputs[p], dtype)) {
             return false;
         }
     }
-    if (!is_the_same(workspace, n, arguments->output, dtype) ||
-        (arguments->gradients != NULL && arguments->cotangent != NULL && !is_the_same(workspace, n + 2, arguments->cotangent, program->gradient))) {
+    if (gradient && !is_there_too(workspace, ts_cuda_port_cotangent(program), arguments->cotangent, program->gradient)) {
         return false;
     }
-    for (int32_t p = n + 3; p < program->port_count && arguments->gradients != NULL; p++) {
-        const tensum_tensor *gradient = &arguments->gradients[p - n - 3];
-        if ((gradient->data != NULL) != (where[p] == TS_CUDA_ON_DEVICE) ||
-            (gradient->data != NULL && !is_the_same(workspace, p, gradient, program->gradient))) {
+    for (int32_t p = ts_cuda_port_gradient(program, 0); gradient && p < program->port_count; p++) {
+        if (!is_there_too(workspace, p, &arguments->gradients[p - ts_cuda_port_gradient(program, 0)], program->gradient)) {
             return false;
         }
     }
@@ -697,20 +719,23 @@ tensum_status ts_cuda_run(struct tensum_program *program, void *compiled, void *
     place_slots(workspace, 0);
     workspace->slots[from->port_count + TS_CUDA_SLOT_ACCUMULATE] = combines ? 1 : 0;
     memcpy(&workspace->slots[from->port_count + TS_CUDA_SLOT_ONE], from->one, sizeof from->one);
-    STEP(refresh(workspace, capturing || !workspace->shown_valid, stream));
     if (plan->slice_total == 1 && count == 1 && !workspace->made.told_apart) {
         /* All of it at a time: as one graph. */
         const unsigned forward = 1u << TS_CUDA_PHASE_CHECK | (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
                                  1u << TS_CUDA_PHASE_ONCE | 1u << TS_CUDA_PHASE_SLICE;
         workspace->again_phases = (arguments->kept == 0 ? forward : 0u) | (gradient ? 1u << TS_CUDA_PHASE_GRADIENT_FILL : 0u) |
                                   (gradient && !from->traces ? 1u << TS_CUDA_PHASE_BACKWARD : 0u);
+        if (!knows_addresses(workspace, arguments)) {
+            STEP(refresh(workspace, capturing || !workspace->shown_valid, stream));
+        }
         STEP(launch_again(workspace, stream));
         count = 0;
         workspace->again = !capturing && arguments->kept == 0 && arguments->accumulate == 0 && arguments->assignments == NULL &&
-                           arguments->winners == NULL && workspace->stage_inputs == 0 && !waits(workspace, arguments);
+                           workspace->stage_inputs == 0 && !waits(workspace, arguments);
         workspace->again_stream = stream;
         goto launched;
     }
+    STEP(refresh(workspace, capturing || !workspace->shown_valid, stream));
     STEP(launch_phases(workspace, 1u << TS_CUDA_PHASE_CHECK | (arguments->accumulate == 0 ? 1u << TS_CUDA_PHASE_FILL : 0u) |
                                       (gradient ? 1u << TS_CUDA_PHASE_GRADIENT_FILL : 0u),
                        stream));
