@@ -103,6 +103,9 @@ PyObject *ts_array_from(PyObject *module, PyObject *arguments);
 
 /* ---- network, tree, plan, program ---- */
 
+/* Results of a program that PyTorch allocates. */
+enum { TS_VALUE, TS_WINNERS, TS_GRADIENTS, TS_RESULTS = TS_GRADIENTS + 8 };
+
 typedef struct ts_program {
     PyObject_HEAD
     tensum_program *program;
@@ -118,6 +121,7 @@ typedef struct ts_program {
     const int64_t *output_extents;
     bool small;              /* so little work that giving the GIL away costs more */
     bool sliced;
+    PyObject *prototypes[TS_RESULTS]; /* tensors without memory that they are made like; NULL: not yet */
     int idle_count;
     struct ts_idle {
         tensum_workspace *workspace;
@@ -155,9 +159,8 @@ PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dty
 /* Can gradients be made from the results of a forward pass alone (a plan of one step)? *winners: the dtype of the
  * winners that it takes for that, TENSUM_DTYPE_COUNT where none are needed. */
 bool ts_plan_saves(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype *winners);
-/* Are they made from what a forward pass leaves in its workspace (a plan of more steps, without slices)? On CUDA they could
- * be, but the whole run once more has measured faster there. */
-bool ts_plan_keeps(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype, tensum_device device);
+/* Are they made from what a forward pass leaves in its workspace (a plan of more steps, without slices)? */
+bool ts_plan_keeps(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype);
 /* Run with everything else filled in; takes and returns a workspace, releases the GIL. Returns the status. A status of
  * TENSUM_STATUS_COUNT means that a Python error is set (a callback raised, or Ctrl-C). `source`: a library whose
  * caching allocator gives device workspaces; NULL: the device's own. */

@@ -64,10 +64,10 @@ static ts_program *compile(PyObject *expression, tensum_semiring semiring, ts_pu
     if (status == TENSUM_OK) {
         tensum_dtype winners;
         bool saves = ts_plan_saves(plan, semiring, &winners);
-        unsigned modes = aim == FOR_SAVING && !saves && ts_plan_keeps(plan, semiring, dtype, views[0].tensor.device) ? TENSUM_VALUE | TENSUM_GRADIENT
-                         : aim == FOR_GRADIENT                                        ? TENSUM_GRADIENT
-                         : aim == FOR_SAVING && winners != TENSUM_DTYPE_COUNT ? TENSUM_VALUE | TENSUM_WINNERS
-                                                                                        : TENSUM_VALUE;
+        unsigned modes = aim == FOR_SAVING && !saves && ts_plan_keeps(plan, semiring, dtype) ? TENSUM_VALUE | TENSUM_GRADIENT
+                         : aim == FOR_GRADIENT                                              ? TENSUM_GRADIENT
+                         : aim == FOR_SAVING && winners != TENSUM_DTYPE_COUNT               ? TENSUM_VALUE | TENSUM_WINNERS
+                                                                                            : TENSUM_VALUE;
         program = ts_program_new(plan, semiring, dtype, modes, views[0].tensor.device, 1, aim == FOR_GRADIENT && saves);
         if (program != NULL) {
             ((ts_program *)program)->winners = winners;

@@ -4,7 +4,7 @@
 
 #include "core.h"
 
-enum { OPERANDS = 8, OUTPUT_RANK = 64 };
+enum { OPERANDS = TS_RESULTS - TS_GRADIENTS, OUTPUT_RANK = 64 };
 
 enum { LIBRARY_NUMPY = 1, LIBRARY_TORCH = 2 };
 

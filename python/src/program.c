@@ -93,6 +93,7 @@ PyObject *ts_program_new(tensum_plan *plan, tensum_semiring semiring, tensum_dty
     program->winners = TENSUM_I64;
     program->operand_count = tensum_network_operand_count(program->network);
     program->idle_count = 0;
+    memset(program->prototypes, 0, sizeof program->prototypes);
     (void)tensum_network_operand(program->network, -1, &program->output_rank, NULL, &program->output_extents);
     program->small = tensum_plan_cost(plan, &cost) == TENSUM_OK && cost.tc < 11.0 && cost.rw < 11.0;
     program->sliced = cost.slices != 1;
@@ -126,10 +127,10 @@ bool ts_plan_saves(const tensum_plan *plan, tensum_semiring semiring, tensum_dty
     return true;
 }
 
-bool ts_plan_keeps(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype, tensum_device device)
+bool ts_plan_keeps(const tensum_plan *plan, tensum_semiring semiring, tensum_dtype dtype)
 {
     tensum_cost cost = TENSUM_COST_INIT;
-    return device.kind != TENSUM_CUDA && tensum_plan_cost(plan, &cost) == TENSUM_OK && cost.steps > 1 && cost.slices == 1 &&
+    return tensum_plan_cost(plan, &cost) == TENSUM_OK && cost.steps > 1 && cost.slices == 1 &&
            (tensum_supports(semiring, dtype) & TENSUM_GRADIENT) != 0;
 }
 
@@ -170,6 +171,9 @@ static void program_free(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     for (int i = 0; i < program->idle_count; ++i) {
         idle_free(&program->idle[i]);
+    }
+    for (int i = 0; i < TS_RESULTS; ++i) {
+        Py_XDECREF(program->prototypes[i]);
     }
     tensum_program_release(program->program);
     PyObject_Free(self);

@@ -494,19 +494,17 @@ static PyGetSetDef tree_members[] = {
     {"leaf_count", tree_leaves, NULL, "number of inputs", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
-/* keeps(semiring, dtype, device) -> bool; see ts_plan_keeps */
+/* keeps(semiring, dtype) -> bool; see ts_plan_keeps */
 static PyObject *plan_keeps(PyObject *self, PyObject *arguments)
 {
-    PyObject *semiring_name, *dtype_name, *place;
+    PyObject *semiring_name, *dtype_name;
     tensum_semiring semiring;
     tensum_dtype dtype;
-    tensum_device device;
-    if (!PyArg_ParseTuple(arguments, "OOO", &semiring_name, &dtype_name, &place) || ts_parse_device(place, &device) < 0 ||
-        ts_parse_semiring(semiring_name, &semiring) < 0 ||
+    if (!PyArg_ParseTuple(arguments, "OO", &semiring_name, &dtype_name) || ts_parse_semiring(semiring_name, &semiring) < 0 ||
         ts_parse_dtype(dtype_name, &dtype) < 0) {
         return NULL;
     }
-    return PyBool_FromLong(ts_plan_keeps(((plan_object *)self)->plan, semiring, dtype, device));
+    return PyBool_FromLong(ts_plan_keeps(((plan_object *)self)->plan, semiring, dtype));
 }
 
 /* saves(semiring) -> None, or the dtype of the winners that gradients need ("": none); see ts_plan_saves */

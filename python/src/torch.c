@@ -3,7 +3,7 @@
 
 static PyTypeObject *tensor_type, *parameter_type;
 static const dl_exchange *table;
-static PyObject *grad_enabled, *is_neg, *is_conj, *transforms, *modes, *recorder;
+static PyObject *grad_enabled, *is_neg, *is_conj, *transforms, *modes, *recorder, *empty_like, *prototype;
 static PyObject *name_requires_grad, *name_to_save, *name_tape;
 
 /* Does the callable say something truthy? -1 on error. */
@@ -45,38 +45,33 @@ int ts_torch_open(ts_view *view, PyObject *object, bool *recorded)
     return ts_view_from_dl(view, &tensor, "operand");
 }
 
-/* A compact tensor from PyTorch's allocator. NULL with an error set. */
-static dl_managed_versioned *torch_empty(tensum_device device, tensum_dtype dtype, int32_t rank, const int64_t *extents,
-                                         tensum_tensor *tensor)
+/* A compact tensor of PyTorch's own, and how the library sees it. Like one without memory that the program keeps, because
+ * that is the cheapest way to ask for it. NULL with an error set. */
+static PyObject *torch_empty(ts_program *program, int which, tensum_dtype dtype, int32_t rank, const int64_t *extents,
+                             tensum_tensor *tensor)
 {
-    int64_t compact[OUTPUT_RANK], stride = 1;
-    dl_tensor prototype = {NULL, {device.kind == TENSUM_CUDA ? DL_CUDA : DL_CPU, device.index}, rank, {0, 0, 0},
-                           (int64_t *)extents, compact, 0};
-    (void)ts_dtype_to_dl(dtype, &prototype.dtype);
-    for (int32_t i = rank - 1; i >= 0; --i) {
-        compact[i] = stride;
-        stride *= extents[i] > 1 ? extents[i] : 1;
+    PyObject **like = &program->prototypes[which];
+    if (*like == NULL) {
+        PyObject *shape = ts_integer_tuple(extents, rank);
+        PyObject *made = shape != NULL ? PyObject_CallFunction(prototype, "Nsii", shape, tensum_dtype_name(dtype),
+                                                               program->device.kind == TENSUM_CUDA ? DL_CUDA : DL_CPU,
+                                                               (int)program->device.index)
+                                       : NULL;
+        if (made == NULL) {
+            return NULL;
+        }
+        ts_set_object(like, made);
+        Py_DECREF(made);
     }
-    dl_managed_versioned *managed = ts_exchange_allocate(table, prototype);
-    if (managed != NULL) {
-        *tensor = (tensum_tensor){(char *)managed->tensor.data + managed->tensor.byte_offset, dtype, rank, extents,
-                                  managed->tensor.strides, device};
+    PyObject *kept = Py_NewRef(*like), *result = PyObject_CallFunctionObjArgs(empty_like, kept, NULL);
+    dl_tensor made;
+    Py_DECREF(kept);
+    if (result == NULL || table->tensor_from_object(result, &made) != 0) {
+        Py_XDECREF(result);
+        return NULL;
     }
-    return managed;
-}
-
-static void torch_discard(dl_managed_versioned *managed)
-{
-    if (managed != NULL) {
-        managed->deleter(managed);
-    }
-}
-
-/* The tensor as an object; takes it. */
-static PyObject *torch_object(dl_managed_versioned *managed)
-{
-    void *result = NULL;
-    return table->managed_to_object(managed, &result) == 0 ? result : NULL;
+    *tensor = (tensum_tensor){(char *)made.data + made.byte_offset, dtype, rank, extents, made.strides, program->device};
+    return result;
 }
 
 static int torch_stream(tensum_device device, void **stream)
@@ -88,13 +83,13 @@ static int torch_stream(tensum_device device, void **stream)
 PyObject *ts_torch_run(ts_program *program, tensum_run_arguments *run, PyObject **winners, ts_tape **tape)
 {
     tensum_tensor output, chosen;
-    dl_managed_versioned *value = NULL, *choice = NULL;
+    PyObject *value = NULL, *choice = NULL;
     bool both = winners != NULL && (program->modes & TENSUM_WINNERS) != 0;
     if (torch_stream(program->device, &run->stream) != 0 ||
-        (value = torch_empty(program->device, program->dtype, program->output_rank, program->output_extents, &output)) == NULL ||
-        (both && (choice = torch_empty(program->device, program->winners, program->output_rank, program->output_extents,
+        (value = torch_empty(program, TS_VALUE, program->dtype, program->output_rank, program->output_extents, &output)) == NULL ||
+        (both && (choice = torch_empty(program, TS_WINNERS, program->winners, program->output_rank, program->output_extents,
                                        &chosen)) == NULL)) {
-        torch_discard(value);
+        Py_XDECREF(value);
         return NULL;
     }
     run->output = &output;
@@ -102,18 +97,14 @@ PyObject *ts_torch_run(ts_program *program, tensum_run_arguments *run, PyObject 
     tensum_status status = tape != NULL && (program->modes & TENSUM_GRADIENT) != 0 ? ts_program_record(program, run, NULL, table, tape)
                                                                                    : ts_program_run(program, run, NULL, table);
     if (status != TENSUM_OK) {
-        torch_discard(value);
-        torch_discard(choice);
+        Py_DECREF(value);
+        Py_XDECREF(choice);
         return ts_raise(status);
     }
-    PyObject *result = torch_object(value);
     if (winners != NULL) {
-        *winners = both ? torch_object(choice) : Py_NewRef(Py_None);
-        if (*winners == NULL) {
-            Py_CLEAR(result);
-        }
+        *winners = both ? choice : Py_NewRef(Py_None);
     }
-    return result;
+    return value;
 }
 
 /* ---- gradients in PyTorch ---- */
@@ -203,13 +194,12 @@ static PyObject *gradients(ts_program *program, ts_tape *tape, tensum_run_argume
                            Py_ssize_t count, PyObject *wanted)
 {
     tensum_tensor slopes[OPERANDS];
-    dl_managed_versioned *managed[OPERANDS] = {NULL};
-    PyObject *result = NULL;
+    PyObject *made[OPERANDS] = {NULL}, *result = NULL;
     memset(slopes, 0, sizeof slopes);
     for (Py_ssize_t i = 0; i < count; ++i) {
         int want = PyObject_IsTrue(PyTuple_GetItem(wanted, i));
-        if (want != 0 && (want < 0 || (managed[i] = torch_empty(program->device, program->gradient_dtype, tensors[i].rank,
-                                                                tensors[i].extents, &slopes[i])) == NULL)) {
+        if (want != 0 && (want < 0 || (made[i] = torch_empty(program, TS_GRADIENTS + (int)i, program->gradient_dtype, tensors[i].rank,
+                                                             tensors[i].extents, &slopes[i])) == NULL)) {
             goto done;
         }
     }
@@ -221,15 +211,12 @@ static PyObject *gradients(ts_program *program, ts_tape *tape, tensum_run_argume
     }
     result = PyTuple_New(count);
     for (Py_ssize_t i = 0; result != NULL && i < count; ++i) {
-        PyObject *slope = managed[i] != NULL ? torch_object(managed[i]) : Py_NewRef(Py_None);
-        managed[i] = NULL;
-        if (slope == NULL || PyTuple_SetItem(result, i, slope) < 0) {
-            Py_CLEAR(result);
-        }
+        PyTuple_SetItem(result, i, made[i] != NULL ? made[i] : Py_NewRef(Py_None));
+        made[i] = NULL;
     }
 done:
     for (Py_ssize_t i = 0; i < count; ++i) {
-        torch_discard(managed[i]);
+        Py_XDECREF(made[i]);
     }
     return result;
 }
@@ -314,17 +301,17 @@ PyObject *ts_backward(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 
 /* ---- configuration ---- */
 
-/* ("torch", Tensor, Parameter, is_grad_enabled, is_neg, is_conj, transforms, modes, recorder) */
+/* ("torch", Tensor, Parameter, is_grad_enabled, is_neg, is_conj, transforms, modes, recorder, empty_like, prototype) */
 int ts_torch_configure(PyObject *arguments)
 {
-    PyObject *name, *type, *parameter, *objects[6];
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOOO", &name, &type, &parameter, &objects[0], &objects[1], &objects[2], &objects[3],
-                          &objects[4], &objects[5])) {
+    PyObject *name, *type, *parameter, *objects[8];
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOOOO", &name, &type, &parameter, &objects[0], &objects[1], &objects[2], &objects[3],
+                          &objects[4], &objects[5], &objects[6], &objects[7])) {
         return -1;
     }
     table = ts_exchange_of((PyTypeObject *)type);
     if (table != NULL && table->tensor_from_object != NULL) {
-        PyObject **slots[] = {&grad_enabled, &is_neg, &is_conj, &transforms, &modes, &recorder};
+        PyObject **slots[] = {&grad_enabled, &is_neg, &is_conj, &transforms, &modes, &recorder, &empty_like, &prototype};
         for (size_t i = 0; i < sizeof slots / sizeof slots[0]; ++i) {
             ts_set_object(slots[i], objects[i]);
         }

@@ -119,7 +119,7 @@ class Compiled:
         """(value, winners or None, tape or None), to be handed to `gradient` as `saved`. A tape keeps the memory of the run."""
         if self.saves:
             return *self.winners(operands, self.saves), None
-        if tape and self.saves is None and self.plan.keeps(self.semiring, self.dtype, operands.device):
+        if tape and self.saves is None and self.plan.keeps(self.semiring, self.dtype):
             try:
                 value, made = self._value(VALUE | GRADIENT, operands, tape=True)
                 return value, None, made

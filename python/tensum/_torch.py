@@ -23,6 +23,14 @@ _TO_TORCH = {
 _transforms = torch._C._functorch.peek_interpreter_stack
 
 
+def prototype(shape, dtype, kind, index):
+    """A tensor without memory, to make others like it."""
+    with torch.inference_mode(False):
+        made = torch.empty(shape, dtype=_TO_TORCH[dtype], device="cpu" if kind == 1 else f"cuda:{index}")
+        made.untyped_storage().resize_(0)
+    return made
+
+
 class Torch(NumPy):
     name = "torch"
 
@@ -38,6 +46,8 @@ class Torch(NumPy):
             _transforms,
             torch._C._len_torch_dispatch_stack,
             recorder,
+            torch.empty_like,
+            prototype,
         )
 
     @staticmethod
@@ -191,7 +201,7 @@ class EagerContract(torch.autograd.Function):
         *tensors, winners, value = ctx.saved_tensors
         expression, wanted, tape = ctx.expression, ctx.needs_input_grad[1:], ctx.tape
         slopes = NotImplemented
-        if expression.plain is not None and not torch.is_grad_enabled():
+        if (expression.plain is not None or tape is not None) and not torch.is_grad_enabled():
             slopes = _core.backward(expression.plain, expression.semiring, tuple(tensors), value, winners, cotangent, wanted, tape)
         if slopes is NotImplemented:
             slopes = _gradient(expression, tensors, cotangent, list(wanted), (value, winners, tape))

@@ -133,6 +133,20 @@ def test_second_derivatives_of_several_steps_never_visit_the_host(torch):
         torch.testing.assert_close(got.cpu(), wanted)
 
 
+def test_memory_of_results_waits_for_other_streams(torch):
+    x, y = (torch.rand(64, 64, device="cuda") for _ in range(2))
+    side = torch.cuda.Stream()
+    value = tensum.einsum("ij,jk->ik", x, y, semiring="max_plus")
+    place = value.data_ptr()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(200_000_000)
+    value.record_stream(side)
+    del value
+    again = tensum.einsum("ij,jk->ik", x, y, semiring="max_plus")
+    assert again.data_ptr() != place
+    torch.cuda.synchronize()
+
+
 def test_memory_is_inputs_outputs_and_winners(torch):
     batch, n = 16, 256
     x, y = (torch.rand(batch, n, n, device="cuda", requires_grad=True) for _ in range(2))

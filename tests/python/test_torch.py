@@ -104,6 +104,7 @@ def test_results_own_their_memory():
     assert x.sum() == 15
     kept = [tensum.einsum("ij->ij", x) for _ in range(3)]
     assert len({tensor.data_ptr() for tensor in kept}) == 3
+    assert all(tensor.untyped_storage().resizable() for tensor in kept)  # PyTorch's own, not a foreign block
 
 
 # ---- gradients ----
