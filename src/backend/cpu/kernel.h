@@ -7,6 +7,7 @@
 #ifndef TS_CPU_KERNEL_H
 #define TS_CPU_KERNEL_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -78,6 +79,7 @@ typedef struct ts_cpu_direct {
     const int64_t *sum_a, *sum_b;
     bool right_unit_b, right_unit_c;
     bool conjugate_a, conjugate_b, accumulate;
+    bool clean; /* no product can be NaN */
     uint8_t winner_bytes;
     int64_t modulus;
 } ts_cpu_direct;
