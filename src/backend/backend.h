@@ -25,6 +25,17 @@ struct ts_prepared {
     void (*run)(ts_prepared *prepared, const void *a, const void *b, void *c, void *winners);
 };
 
+/* Contractions of which each takes the result of the one before, the huge operand, further by a tiny one, in one pass. Results
+ * between them are compact and nowhere in memory; all extents are powers of 2. */
+enum { TS_CHAIN_STEPS = 16 };
+typedef struct ts_chain_spec {
+    int32_t count;                                 /* at least 2 */
+    const ts_contract_spec *steps[TS_CHAIN_STEPS]; /* no winners; the last may accumulate */
+    bool huge_is_b[TS_CHAIN_STEPS];
+    const void *tiny[TS_CHAIN_STEPS], *huge;       /* operands; huge: the first step's */
+    void *c;                                       /* the last step's */
+} ts_chain_spec;
+
 typedef struct ts_backend {
     const char *name;
     tensum_device_kind kind;
@@ -53,6 +64,11 @@ typedef struct ts_backend {
     size_t (*prepare_bytes)(const ts_contract_spec *spec);
     ts_prepared *(*prepare)(const ts_contract_spec *spec, void *memory);
     tensum_status (*reduce)(const ts_reduce_spec *spec, const void *a, void *c, void *winners, const ts_run *run);
+    /* Chains. chain_positions: how many positions the labels of all tiny operands together may have in any of the huge
+     * tensors; 0: no chains. All may be NULL. */
+    int64_t (*chain_positions)(ts_algebra algebra);
+    size_t (*chain_scratch)(ts_algebra algebra, int32_t threads);
+    void (*chain)(const ts_chain_spec *chain, const ts_run *run);
     /* Selective semirings: by winners. log_sum_exp: by weights exp(a + b - c); sum_product of 16-bit floats: by
      * the other operand; winners is NULL for both. */
     tensum_status (*adjoint)(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c,

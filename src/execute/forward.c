@@ -166,7 +166,9 @@ tensum_status ts_forward_slice(ts_running *running, int64_t slice, bool first, d
         } else if (keeps_winners && step->winner_offset >= 0) {
             winners = workspace->memory + step->winner_offset;
         }
-        if (workspace->prepared[s] != NULL) {
+        if (running->compiled->chain_count > 0 && running->compiled->chain_of[s] >= 0) {
+            ts_chain_run(running, s);
+        } else if (workspace->prepared[s] != NULL) {
             workspace->prepared[s]->run(workspace->prepared[s], workspace->base[step->a], workspace->base[step->b],
                                         workspace->base[step->c], winners);
         } else if (step->kind == TS_STEP_CONTRACT) {

@@ -134,7 +134,10 @@ static tensum_status compile(tensum_program *program)
         elements *= plan->network->raw_extents[m];
     }
     compiled->output_elements = elements;
-    int64_t end = program->saved ? 0 : aligned((int64_t)ts_plan_arena_bytes(plan, program->modes));
+    compiled->arena_bytes = program->saved ? 0 : ts_plan_arena_bytes(plan, program->modes);
+    TRY(measure_steps(program, compiled));
+    TRY(ts_chains_find(program, compiled));
+    int64_t end = aligned((int64_t)compiled->arena_bytes);
     if (compiled->keeps) {
         compiled->total_offset = end;
         end += program->saved ? 0 : aligned(elements * (int64_t)bytes);
@@ -149,7 +152,6 @@ static tensum_status compile(tensum_program *program)
             end += aligned(elements * (int64_t)real_bytes);
         }
     }
-    TRY(measure_steps(program, compiled));
     compiled->scratch_offset = end;
     end += aligned((int64_t)compiled->scratch_bytes);
     choose_lanes(program, compiled, &end);
@@ -157,6 +159,9 @@ static tensum_status compile(tensum_program *program)
     program->compiled = compiled;
     compiled = NULL;
 done:
+    if (compiled != NULL) {
+        ts_chains_free(compiled);
+    }
     ts_free(compiled);
     return status;
 }
@@ -227,7 +232,9 @@ static tensum_status check_memory(const tensum_program *program)
     const tensum_plan *plan = program->plan;
     uint64_t needed = plan->memory_limit != 0 ? counted_bytes(program, lanes_of(program)) : 0;
     if (needed > plan->memory_limit) {
-        uint64_t arena = program->saved ? 0 : ts_plan_arena_bytes(plan, program->modes);
+        uint64_t arena = program->saved                               ? 0
+                         : program->backend->program_create == NULL ? ((const ts_compiled *)program->compiled)->arena_bytes
+                                                                    : ts_plan_arena_bytes(plan, program->modes);
         return ts_fail(TENSUM_STATUS_MEMORY_LIMIT,
                        "this program needs %" PRIu64 " bytes: %" PRIu64 " for intermediates, %" PRIu64
                        " for packing and tables, %" PRIu64 " for what is held already; the limit is %" PRIu64,
@@ -326,7 +333,8 @@ void tensum_program_release(tensum_program *program)
         if (program->compiled != NULL) {
             program->backend->program_destroy(program->compiled);
         }
-    } else {
+    } else if (program->compiled != NULL) {
+        ts_chains_free(program->compiled);
         ts_free(program->compiled);
     }
     tensum_plan_release(program->plan);

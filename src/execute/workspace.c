@@ -111,8 +111,11 @@ static tensum_status prepare(tensum_workspace *workspace)
     ts_label_strides(plan, (int64_t)n, NULL, workspace->compact_strides, workspace->compact_slices);
     for (int32_t v = 0; v < plan->value_count; v++) {
         const ts_value *value = &plan->values[v];
-        if (value->place == TS_PLACE_ARENA) {
-            workspace->base[v] = workspace->memory + (compiled->keeps ? value->keep_offset : value->value_offset);
+        const int64_t offset = compiled->value_offsets != NULL ? compiled->value_offsets[v]
+                               : compiled->keeps               ? value->keep_offset
+                                                               : value->value_offset;
+        if (value->place == TS_PLACE_ARENA && offset >= 0) {
+            workspace->base[v] = workspace->memory + offset;
         }
     }
 done:

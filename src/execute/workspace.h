@@ -4,6 +4,11 @@
 
 #include "execute/specs.h"
 
+/* Steps that run in one pass, with the last of them. */
+typedef struct ts_chain_group {
+    int32_t count, steps[TS_CHAIN_STEPS];
+} ts_chain_group;
+
 /* Where things lie in a workspace's memory (byte offsets). Buffers over the output have its raw shape, compact. */
 typedef struct ts_compiled {
     int64_t total_offset;   /* the value where the caller wants none, or slices have to be told apart */
@@ -19,6 +24,12 @@ typedef struct ts_compiled {
      * with an arena, scratch and, at lane_partial, its slice's share of the output in compact raw shape. */
     int32_t lanes;          /* 0: slices run one after the other */
     int64_t lane_offset, lane_bytes, lane_partial;
+    uint64_t arena_bytes;    /* of intermediates, and winners and cotangents */
+    /* Chains, if there are any: */
+    ts_chain_group *chains;
+    int32_t chain_count;
+    int32_t *chain_of;       /* [step_count] or -1 */
+    int64_t *value_offsets;  /* [value_count] instead of the plan's, -1: between the steps of a chain */
 } ts_compiled;
 
 typedef union ts_forward_spec {
@@ -90,6 +101,11 @@ typedef struct ts_running {
     bool same;                   /* tensors have the shapes and strides of the last run */
     double last_poll, started;
 } ts_running;
+
+/* chains.c: which steps run together, and one such run. */
+tensum_status ts_chains_find(const tensum_program *program, ts_compiled *compiled);
+void ts_chains_free(ts_compiled *compiled);
+void ts_chain_run(const ts_running *running, int32_t step);
 
 /* lanes.c: values of the slices [first, first + count), added to the output in ascending order. */
 tensum_status ts_run_lanes(ts_running *running, int64_t first, int64_t count);

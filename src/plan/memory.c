@@ -13,12 +13,6 @@ static uint64_t add_bytes(uint64_t total, int64_t bytes)
     return total + aligned < total || total + aligned > (UINT64_MAX >> 2) ? UINT64_MAX >> 2 : total + aligned;
 }
 
-/* A value must outlive its consumer if a later slice will read it again. */
-static bool persists(const tensum_plan *plan, const ts_value *value)
-{
-    return plan->slice_total > 1 && !value->varies && value->consumer >= 0 && !plan->steps[value->consumer].invariant;
-}
-
 /* TENSUM_VALUE: first fit over the time from producer to consumer. What persists has its place from the start: every
  * later slice goes through all steps again, also through those before its producer. */
 static tensum_status place_values(tensum_plan *plan, size_t element_bytes)
@@ -27,20 +21,20 @@ static tensum_status place_values(tensum_plan *plan, size_t element_bytes)
     ts_arena arena = {0};
     for (int32_t i = 0; i < plan->value_count; i++) {
         ts_value *value = &plan->values[i];
-        if (value->place == TS_PLACE_ARENA && persists(plan, value)) {
+        if (value->place == TS_PLACE_ARENA && ts_plan_persists(plan, value)) {
             TRY(ts_arena_take(&arena, saturating_bytes(value->elements, element_bytes), &value->value_offset));
         }
     }
     for (int32_t s = 0; s < plan->step_count; s++) {
         const ts_step *step = &plan->steps[s];
         ts_value *c = &plan->values[step->c];
-        if (c->place == TS_PLACE_ARENA && !persists(plan, c)) {
+        if (c->place == TS_PLACE_ARENA && !ts_plan_persists(plan, c)) {
             TRY(ts_arena_take(&arena, saturating_bytes(c->elements, element_bytes), &c->value_offset));
         }
         const int32_t operands[2] = {step->a, step->b};
         for (int k = 0; k < 2; k++) {
             if (operands[k] >= 0 && plan->values[operands[k]].place == TS_PLACE_ARENA &&
-                !persists(plan, &plan->values[operands[k]])) {
+                !ts_plan_persists(plan, &plan->values[operands[k]])) {
                 ts_arena_give(&arena, plan->values[operands[k]].value_offset);
             }
         }

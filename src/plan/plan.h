@@ -80,6 +80,12 @@ static inline int64_t ts_plan_extent(const tensum_plan *plan, int32_t label)
     return plan->network->label_extents[label];
 }
 
+/* A value must outlive its consumer if a later slice will read it again. */
+static inline bool ts_plan_persists(const tensum_plan *plan, const ts_value *value)
+{
+    return plan->slice_total > 1 && !value->varies && value->consumer >= 0 && !plan->steps[value->consumer].invariant;
+}
+
 /* Does backward of this plan trace one path instead of keeping winners and cotangents? */
 static inline bool ts_plan_traces(const tensum_plan *plan)
 {

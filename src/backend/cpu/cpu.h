@@ -52,6 +52,10 @@ void ts_cpu_contract_direct(const ts_contract_spec *spec, const ts_cpu_kernel *k
 /* tiny.c: a huge operand against a tiny one; false where that way is not open, and then nothing is written. */
 bool ts_cpu_contract_tiny(const ts_contract_spec *spec, const ts_cpu_kernel *kernel, const void *a, const void *b, void *c,
                           ts_pool *pool);
+/* chain.c: tiny operands one after the other, in one pass over the huge one. */
+int64_t ts_cpu_chain_positions(ts_algebra algebra);
+size_t ts_cpu_chain_scratch(ts_algebra algebra, int32_t threads);
+void ts_cpu_chain(const ts_chain_spec *chain, const ts_run *run);
 size_t ts_cpu_prepared_bytes(const ts_contract_spec *spec);
 ts_prepared *ts_cpu_prepare(const ts_contract_spec *spec, void *memory);
 

@@ -75,6 +75,10 @@ typedef struct ts_cpu_rows {
     ts_cpu_stream_lines *stream;
 } ts_cpu_rows;
 
+/* Rows of a tensor of extents 2, strides `to` in bytes: as long as it is contiguous. The strides become those in a buffer of
+ * the rows. False: too many. */
+bool ts_cpu_rows_plan(ts_cpu_place *places, int32_t count, int64_t element, ts_cpu_rows *rows);
+
 /* Rows on their way to the result. Only whole lines are written past the caches, since ordinary stores to the rest of a
  * line would wait for it: where the result's rows go on in the next tile (`after`) the bytes of the last line are kept in
  * the room of that tile's rows, where the tile before (`before`) put its own. */

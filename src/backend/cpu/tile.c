@@ -12,6 +12,36 @@ static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
 
 bool ts_cpu_rows_pay(int64_t bytes) { return bytes >= STREAM_BYTES; }
 
+bool ts_cpu_rows_plan(ts_cpu_place *places, int32_t count, int64_t element, ts_cpu_rows *rows)
+{
+    int64_t run = element;
+    uint64_t inside = 0;
+    for (bool found = true; found; run *= found ? 2 : 1) {
+        found = false;
+        for (int32_t i = 0; i < count && !found; i++) { /* what is contiguous stays as it is */
+            found = places[i].to == run && (inside >> i & 1) == 0;
+            inside |= (uint64_t)found << i;
+        }
+    }
+    rows->bytes = run;
+    rows->rows = 1;
+    rows->targets[0] = 0;
+    for (int32_t i = 0; i < count; i++) {
+        if ((inside >> i & 1) != 0) {
+            continue;
+        }
+        if (2 * rows->rows > TS_TILE_LINES) {
+            return false;
+        }
+        for (int64_t r = 0; r < rows->rows; r++) {
+            rows->targets[rows->rows + r] = rows->targets[r] + places[i].to;
+        }
+        places[i].to = (run + TS_LINE_BYTES) * rows->rows;
+        rows->rows *= 2;
+    }
+    return true;
+}
+
 void ts_cpu_rows_write(const ts_cpu_rows *rows, const ts_cpu_rows_way *way, int64_t first, int64_t end)
 {
     const int64_t bytes = rows->bytes;

@@ -220,37 +220,28 @@ static bool right_in_place(const tiny_job *job, bool of_c)
     return true;
 }
 
-/* Rows of the result that are contiguous in a tile, and where bits go in the buffer of rows. */
-static void plan_rows(tiny_job *job, int64_t to[64][MOST_BITS])
+/* Where bits of the result go in the buffer of rows. */
+static bool plan_rows(tiny_job *job, int64_t to[64][MOST_BITS])
 {
-    int64_t run = job->element;
-    for (bool found = true; found;) {
-        found = false;
-        for (int32_t m = 0; m < job->count && !found; m++) {
+    ts_cpu_place places[64];
+    int32_t used = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        int32_t i = 0;
+        for (int32_t m = 0; m < job->count; m++) {
             const tiny_mode *mode = &job->modes[m];
-            for (int32_t bit = 0; bit < mode->taken && mode->kind != SUM && !found; bit++) {
-                found = mode->c << bit == run && to[m][bit] == 0;
-                to[m][bit] = found ? run : to[m][bit];
+            for (int32_t bit = 0; bit < mode->taken && mode->kind != SUM; bit++) {
+                if (pass == 0 && used < 64) {
+                    places[used++] = (ts_cpu_place){.to = mode->c * ((int64_t)1 << bit)};
+                } else if (pass == 1) {
+                    to[m][bit] = places[i++].to;
+                }
             }
         }
-        run *= found ? 2 : 1;
-    }
-    job->rows.bytes = run;
-    job->rows.rows = 1;
-    job->rows.targets[0] = 0;
-    for (int32_t m = 0; m < job->count; m++) {
-        const tiny_mode *mode = &job->modes[m];
-        for (int32_t bit = 0; bit < mode->taken && mode->kind != SUM; bit++) {
-            if (to[m][bit] != 0) {
-                continue;
-            }
-            to[m][bit] = (run + TS_LINE_BYTES) * job->rows.rows;
-            for (int64_t r = 0; r < job->rows.rows; r++) {
-                job->rows.targets[job->rows.rows + r] = job->rows.targets[r] + mode->c * ((int64_t)1 << bit);
-            }
-            job->rows.rows *= 2;
+        if (pass == 0 && !ts_cpu_rows_plan(places, used, job->element, &job->rows)) {
+            return false;
         }
     }
+    return true;
 }
 
 /* Offsets in bytes over the taken bits of one kind: the kind's modes as they come, the last one's low bits fastest. */
@@ -289,8 +280,8 @@ static bool plan_tile(tiny_job *job)
     pack_kind(job, BATCH, true, pack_kind(job, LEFT, true, pack_kind(job, RIGHT, true, job->element)));
     job->loads = !right_in_place(job, false);
     job->stores = !right_in_place(job, true);
-    if (job->streams) {
-        plan_rows(job, to);
+    if (job->streams && !plan_rows(job, to)) {
+        return false;
     }
     for (int32_t m = 0; m < job->count; m++) {
         const tiny_mode *mode = &job->modes[m];

@@ -12,21 +12,13 @@ static bool fits(const ts_cuda_program *program, const int32_t *list, int32_t co
     int64_t largest = TS_CHAIN_MOST_PIECE, coefficients = 0, places = 0, bytes;
     ts_label_set set = {.count = 0};
 
-    for (int32_t i = 0; i < count; i++) {
-        const ts_step *step = &plan->steps[list[i]];
-        if (!ts_chain_put_touched(plan, step, &set)) {
-            return false;
-        }
-        coefficients += ts_chain_coefficients_of(plan, step);
-        places += step->sum_size + ts_chain_size_of_new(plan, step) + 8;
-    }
-    if (ts_chain_live_size(plan, &set, ts_chain_big_of(plan, &plan->steps[list[0]])) > most) {
+    if (ts_chain_positions(plan, list, count, &set) > most) {
         return false;
     }
     for (int32_t i = 0; i < count; i++) {
-        if (ts_chain_live_size(plan, &set, plan->steps[list[i]].c) > most) {
-            return false;
-        }
+        const ts_step *step = &plan->steps[list[i]];
+        coefficients += ts_chain_coefficients_of(plan, step);
+        places += step->sum_size + ts_chain_size_of_new(plan, step) + 8;
     }
     for (int32_t i = 0; i < set.count; i++) {
         largest = ts_max64(largest, ts_plan_extent(plan, set.labels[i]));
@@ -63,19 +55,6 @@ bool ts_cuda_chain_suits(const ts_cuda_program *program, int32_t number)
     return fits(program, &number, 1);
 }
 
-/* The step that takes the result of `number` further in the same pass, or -1. */
-static int32_t next_of(const ts_cuda_program *program, const uint8_t *suitable, int32_t number)
-{
-    const tensum_plan *plan = program->plan;
-    const ts_value *c = &plan->values[plan->steps[number].c];
-    if (c->place != TS_PLACE_ARENA || c->consumer < 0 || !suitable[c->consumer] || ts_cuda_persists(plan, c) ||
-        plan->steps[c->consumer].invariant != plan->steps[number].invariant ||
-        ts_chain_big_of(plan, &plan->steps[c->consumer]) != plan->steps[number].c) {
-        return -1;
-    }
-    return c->consumer;
-}
-
 /* Can what lies between the steps of a chain be found again, where it is needed? */
 static bool may_forget(const ts_cuda_program *program, const int32_t *list, int32_t count)
 {
@@ -83,98 +62,55 @@ static bool may_forget(const ts_cuda_program *program, const int32_t *list, int3
                                                         : ts_cuda_path_fits(program->plan, list, count);
 }
 
-/* Cut a path of steps where that moves the fewest elements. best[i]: the least for the first i steps; from[i]: where the
- * last group of them begins. */
-static tensum_status cut_path(ts_cuda_program *program, const int32_t *path, int32_t count)
+/* ---- rules ---- */
+
+static bool may_suit(const void *user, int32_t step)
+{
+    const ts_cuda_program *program = user;
+    return (program->tree_of == NULL || program->tree_of[step] < 0) && ts_cuda_chain_suits(program, step);
+}
+
+static bool may_go_together(const void *user, const int32_t *list, int32_t count)
+{
+    const ts_cuda_program *program = user;
+    return fits(program, list, count) && (!program->lean || may_forget(program, list, count));
+}
+
+static tensum_status add_group(void *user, const int32_t *list, int32_t count)
 {
     tensum_status status = TENSUM_OK;
-    const tensum_plan *plan = program->plan;
-    const bool keep = (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0 && !program->lean;
-    const double launch = 2e6; /* elements that could be moved in the time of one */
-    double *best = NULL;
-    int32_t *from = NULL;
-
-    TRY(ts_allocate((size_t)count + 1, sizeof *best, "the chains of a program", &best));
-    TRY(ts_allocate((size_t)count + 1, sizeof *from, "the chains of a program", &from));
-    best[0] = 0.0;
-    for (int32_t j = 1; j <= count; j++) {
-        best[j] = -1.0;
-        for (int32_t i = j - 1; i >= 0 && j - i <= TS_CUDA_CHAIN_STEPS; i--) {
-            double cost = best[i] + launch + (double)plan->values[ts_chain_big_of(plan, &plan->steps[path[i]])].elements;
-            if (j - i > 1 && (!fits(program, path + i, j - i) || (program->lean && !may_forget(program, path + i, j - i)))) {
-                break;
-            }
-            for (int32_t k = i; k < j; k++) {
-                cost += keep || k + 1 == j ? (double)plan->values[plan->steps[path[k]].c].elements : 0.0;
-            }
-            if (best[j] < 0.0 || cost < best[j]) {
-                best[j] = cost;
-                from[j] = i;
-            }
+    ts_cuda_program *program = user;
+    const size_t steps = (size_t)program->plan->step_count;
+    if (program->chains == NULL) {
+        TRY(ts_allocate(steps, sizeof *program->chains, "the chains of a program", &program->chains));
+        TRY(ts_allocate(steps, sizeof *program->chain_of, "the chains of a program", &program->chain_of));
+        for (size_t s = 0; s < steps; s++) {
+            program->chain_of[s] = -1;
         }
     }
-    for (int32_t j = count; j > 0; j = from[j]) {
-        ts_cuda_chain_group *group = &program->chains[program->chain_count];
-        group->count = j - from[j];
-        group->back = program->lean && program->pair.has[TS_CUDA_KERNEL_CHAIN_BACK] && ts_cuda_chain_back_fits(program, path + from[j], group->count);
-        for (int32_t k = 0; k < group->count; k++) {
-            group->steps[k] = path[from[j] + k];
-            program->chain_of[group->steps[k]] = program->chain_count;
-        }
-        program->chain_count++;
+    ts_cuda_chain_group *group = &program->chains[program->chain_count];
+    group->count = count;
+    group->back = program->lean && program->pair.has[TS_CUDA_KERNEL_CHAIN_BACK] && ts_cuda_chain_back_fits(program, list, count);
+    for (int32_t k = 0; k < count; k++) {
+        group->steps[k] = list[k];
+        program->chain_of[list[k]] = program->chain_count;
     }
+    program->chain_count++;
 done:
-    ts_free(best);
-    ts_free(from);
     return status;
 }
 
 tensum_status ts_cuda_chains_find(ts_cuda_program *program)
 {
-    tensum_status status = TENSUM_OK;
-    const tensum_plan *plan = program->plan;
-    uint8_t *suitable = NULL, *follows = NULL;
-    int32_t *path = NULL;
-    size_t count = (size_t)plan->step_count;
-    bool any = false;
-
-    if (!program->pair.has[TS_CUDA_KERNEL_CHAIN] || plan->too_large || plan->step_count == 0) {
+    const ts_chain_rules rules = {
+        .user = program, .suits = may_suit, .fits = may_go_together, .add = add_group, .most = TS_CUDA_CHAIN_STEPS,
+        .pass = 2e6, /* a launch */
+        .stores_all = (program->modes & (TENSUM_GRADIENT | TENSUM_DECODE)) != 0 && !program->lean,
+    };
+    if (!program->pair.has[TS_CUDA_KERNEL_CHAIN] || program->plan->too_large || program->plan->step_count == 0) {
         return TENSUM_OK;
     }
-    TRY(ts_allocate_zero(count, 1, "the chains of a program", &suitable));
-    TRY(ts_allocate_zero(count, 1, "the chains of a program", &follows));
-    for (int32_t s = 0; s < plan->step_count; s++) {
-        suitable[s] = (program->tree_of == NULL || program->tree_of[s] < 0) && ts_cuda_chain_suits(program, s);
-        any = any || suitable[s];
-    }
-    if (!any) {
-        goto done;
-    }
-    TRY(ts_allocate(count, sizeof *path, "the chains of a program", &path));
-    TRY(ts_allocate(count, sizeof *program->chains, "the chains of a program", &program->chains));
-    TRY(ts_allocate(count, sizeof *program->chain_of, "the chains of a program", &program->chain_of));
-    for (int32_t s = 0; s < plan->step_count; s++) {
-        int32_t next = suitable[s] ? next_of(program, suitable, s) : -1;
-        program->chain_of[s] = -1;
-        if (next >= 0) {
-            follows[next] = 1;
-        }
-    }
-    for (int32_t s = 0; s < plan->step_count; s++) {
-        int32_t length = 0;
-        if (!suitable[s] || follows[s]) {
-            continue;
-        }
-        for (int32_t at = s; at >= 0; at = next_of(program, suitable, at)) {
-            path[length++] = at;
-        }
-        TRY(cut_path(program, path, length));
-    }
-done:
-    ts_free(suitable);
-    ts_free(follows);
-    ts_free(path);
-    return status;
+    return ts_plan_chains(program->plan, &rules);
 }
 
 /* ---- one contraction ---- */

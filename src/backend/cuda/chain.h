@@ -3,6 +3,7 @@
 #define TS_CUDA_CHAIN_HOST_H
 
 #include "backend/cuda/emit.h"
+#include "plan/chains.h"
 
 /* Decide which steps go together; fills in program->chains and chain_of. Trees are known, kernels are loaded. */
 tensum_status ts_cuda_chains_find(ts_cuda_program *program);
@@ -37,7 +38,6 @@ tensum_status ts_cuda_add_chain(const ts_cuda_emission *emission, const ts_cuda_
 
 enum {
     TS_CHAIN_MOST_EXTENT = 16,    /* of a label that a tiny operand has */
-    TS_CHAIN_MOST_LIVE = 48,      /* labels of a tile, at any time: extents of 2 or more, so tables are short */
     TS_CHAIN_TILE_BYTES = 32768,  /* of the largest tensor of a tile: three of them, on two blocks, fit a multiprocessor */
     TS_CHAIN_BACK_TILE_BYTES = 16384, /* of the largest tensor of a tile backwards: up to six of them, on two blocks */
     TS_CHAIN_RUN_BYTES = 64,      /* that are read in a row, at least */
@@ -56,73 +56,10 @@ static inline int64_t ts_chain_run_elements(const tensum_plan *plan)
     return run > 32 ? 32 : run;
 }
 
-static inline bool ts_chain_big_is_b(const tensum_plan *plan, const ts_step *step)
-{
-    return plan->values[step->b].elements > plan->values[step->a].elements;
-}
-static inline int32_t ts_chain_big_of(const tensum_plan *plan, const ts_step *step) { return ts_chain_big_is_b(plan, step) ? step->b : step->a; }
-static inline int32_t ts_chain_tiny_of(const tensum_plan *plan, const ts_step *step) { return ts_chain_big_is_b(plan, step) ? step->a : step->b; }
 static inline const int32_t *ts_chain_new_of(const tensum_plan *plan, const ts_step *step, int32_t *count)
 {
     *count = ts_chain_big_is_b(plan, step) ? step->left_count : step->right_count;
     return ts_chain_big_is_b(plan, step) ? step->left : step->right;
-}
-static inline int64_t ts_chain_size_of_new(const tensum_plan *plan, const ts_step *step)
-{
-    return ts_chain_big_is_b(plan, step) ? step->left_size : step->right_size;
-}
-
-static inline bool ts_chain_has_label(const int32_t *labels, int32_t count, int32_t label)
-{
-    for (int32_t i = 0; i < count; i++) {
-        if (labels[i] == label) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A set of labels, small enough to be searched. False: it is full. */
-typedef struct ts_label_set {
-    int32_t labels[TS_CHAIN_MOST_LIVE], count;
-} ts_label_set;
-static inline bool ts_chain_put_label(ts_label_set *set, int32_t label)
-{
-    if (ts_chain_has_label(set->labels, set->count, label)) {
-        return true;
-    }
-    if (set->count == TS_CHAIN_MOST_LIVE) {
-        return false;
-    }
-    set->labels[set->count++] = label;
-    return true;
-}
-/* The labels of a step's tiny operand that mean something. */
-static inline bool ts_chain_put_touched(const tensum_plan *plan, const ts_step *step, ts_label_set *set)
-{
-    const ts_value *tiny = &plan->values[ts_chain_tiny_of(plan, step)];
-    for (int32_t i = 0; i < tiny->rank; i++) {
-        if (ts_plan_extent(plan, tiny->labels[i]) > 1 && !ts_chain_put_label(set, tiny->labels[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Positions of the labels of a value that are in a set. */
-static inline int64_t ts_chain_live_size(const tensum_plan *plan, const ts_label_set *set, int32_t value)
-{
-    const ts_value *v = &plan->values[value];
-    int64_t size = 1;
-    for (int32_t i = 0; i < v->rank; i++) {
-        if (ts_chain_has_label(set->labels, set->count, v->labels[i])) {
-            size *= ts_plan_extent(plan, v->labels[i]);
-            if (size > TS_CHAIN_TILE_BYTES) {
-                return size;
-            }
-        }
-    }
-    return size;
 }
 
 /* Coefficients that a step needs at most, for any number of columns at once. */

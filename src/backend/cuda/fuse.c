@@ -15,7 +15,7 @@ static tensum_status take(ts_cuda_program *program, ts_arena *arena, int32_t val
 static void give(ts_cuda_program *program, ts_arena *arena, int32_t value)
 {
     const ts_value *v = value >= 0 ? &program->plan->values[value] : NULL;
-    if (v != NULL && v->place == TS_PLACE_ARENA && !ts_cuda_persists(program->plan, v) && program->value_offsets[value] >= 0) {
+    if (v != NULL && v->place == TS_PLACE_ARENA && !ts_plan_persists(program->plan, v) && program->value_offsets[value] >= 0) {
         ts_arena_give(arena, program->value_offsets[value]);
     }
 }
@@ -35,7 +35,7 @@ static tensum_status place_values(ts_cuda_program *program)
         const int32_t tree = value->producer >= 0 && program->tree_of != NULL ? program->tree_of[value->producer] : -1;
         const bool first = tree >= 0 && program->trees[tree].pure && program->trees[tree].root == value->producer;
         program->value_offsets[v] = -1;
-        if (value->place == TS_PLACE_ARENA && (first || ts_cuda_persists(plan, value))) {
+        if (value->place == TS_PLACE_ARENA && (first || ts_plan_persists(plan, value))) {
             TRY(take(program, &arena, v));
         }
     }

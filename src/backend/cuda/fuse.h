@@ -14,10 +14,4 @@ static inline bool ts_cuda_goes_back(const ts_cuda_program *program, int32_t ste
     return program->chain_of != NULL && program->chain_of[step] >= 0 && program->chains[program->chain_of[step]].back;
 }
 
-/* Will a later slice read this value again? Then it has its place for good. */
-static inline bool ts_cuda_persists(const tensum_plan *plan, const ts_value *value)
-{
-    return plan->slice_total > 1 && !value->varies && value->consumer >= 0 && !plan->steps[value->consumer].invariant;
-}
-
 #endif

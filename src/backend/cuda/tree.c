@@ -37,7 +37,7 @@ static int32_t below(const tensum_plan *plan, const uint8_t *small, const ts_ste
 {
     int32_t producer = operand >= 0 ? plan->values[operand].producer : -1;
     return producer >= 0 && small[producer] && plan->steps[producer].invariant == step->invariant &&
-                   !ts_cuda_persists(plan, &plan->values[operand])
+                   !ts_plan_persists(plan, &plan->values[operand])
                ? producer
                : -1;
 }
