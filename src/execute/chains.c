@@ -38,8 +38,9 @@ static bool suits(const void *user, int32_t number)
     const ts_value *c = &plan->values[step->c];
     const int64_t added = ts_chain_size_of_new(plan, step);
     return ts_max64(huge->elements, c->elements) * (int64_t)tensum_dtype_bytes(plan->algebra.dtype) >= LEAST_BYTES &&
-           ts_max64(huge->elements, c->elements) <= MOST_ELEMENTS && tiny->elements <= MOST_TINY && tiny->elements <= huge->elements / 16 && step->sum_size <= MOST_SIDE &&
-           added <= MOST_SIDE && step->sum_size * added <= MOST_TERMS && all_powers(plan, huge) && all_powers(plan, tiny) &&
+           ts_max64(huge->elements, c->elements) <= MOST_ELEMENTS && tiny->elements <= MOST_TINY &&
+           tiny->elements <= huge->elements / 16 && step->sum_size <= MOST_SIDE && added <= MOST_SIDE &&
+           step->sum_size * added <= MOST_TERMS && all_powers(plan, huge) && all_powers(plan, tiny) &&
            all_powers(plan, c);
 }
 

@@ -53,6 +53,7 @@ typedef struct chain_job {
     int32_t order[MOST_WIRES];   /* of wires in tiles */
     int32_t run[MOST_LIVE], run_count;
     bool loads, stores, streams;
+    bool bounded;                /* all tiny operands are, see ts_cpu_kernel */
     chain_part load, store;
     ts_cpu_rows rows;
     chain_step steps[TS_CHAIN_STEPS];
@@ -69,11 +70,14 @@ static bool is_live(const wire *w, int32_t stage) { return w->born < stage && w-
 
 /* ---- what a tile does ---- */
 
-static void run_step(const chain_job *job, int32_t k, const char *from, char *to, const char *next, int32_t *call)
+/* loose: see ts_cpu_direct, of this tile. */
+static void run_step(const chain_job *job, int32_t k, const char *from, char *to, const char *next, int32_t *call, bool *loose)
 {
     const chain_step *step = &job->steps[k];
     for (int32_t o = 0; o < step->outer_count; o++) {
         ts_cpu_direct direct = step->direct;
+        direct.clean = job->bounded && k > 0 && !*loose;
+        direct.loose = job->bounded && k == 0 ? loose : NULL;
         direct.a = (const char *)job->chain->tiny[k] + step->outer[0][o] * job->element;
         direct.b = from + step->outer[1][o] * job->element;
         direct.c = to + step->outer[2][o] * job->element;
@@ -114,6 +118,7 @@ static void chain_task(void *argument, int64_t index, int32_t worker)
         }
         const char *next = tile + 1 < end ? (const char *)job->chain->huge + a : NULL, *from = huge;
         int32_t call = 0;
+        bool loose = false;
         if (job->loads) {
             for (int32_t p = 0; p < job->load.count; p++) {
                 ts_cpu_tile_move(&job->load.tile, huge + job->load.from[p], buffers[1] + job->load.to[p], next);
@@ -123,7 +128,7 @@ static void chain_task(void *argument, int64_t index, int32_t worker)
         }
         for (int32_t k = 0; k < job->count; k++) {
             char *target = k + 1 < job->count || job->stores ? buffers[k & 1] : to;
-            run_step(job, k, from, target, next, &call);
+            run_step(job, k, from, target, next, &call, &loose);
             from = target;
         }
         if (job->stores) {
@@ -478,6 +483,29 @@ static void plan_step(chain_job *job, int32_t k)
     job->calls += step->outer_count;
 }
 
+/* Is every element of a tiny operand? */
+static bool is_bounded(const chain_job *job, int32_t k)
+{
+    int64_t strides[MOST_LIVE];
+    int32_t count = 0;
+    for (int32_t i = 0; i < job->wire_count; i++) {
+        const wire *w = &job->wires[i];
+        if ((w->role[k] == BATCH || w->role[k] == NEW || w->role[k] == SUM) && count < MOST_LIVE) {
+            strides[count++] = w->tiny[k] * job->element;
+        }
+    }
+    for (int64_t position = 0; position < (int64_t)1 << count; position++) {
+        const char *at = job->chain->tiny[k];
+        for (int32_t i = 0; i < count; i++) {
+            at += (position >> i & 1) * strides[i];
+        }
+        if (!job->kernel->bounded(at, job->count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* What is left are loops, the result's largest strides outermost. */
 static void plan_loops(chain_job *job, int32_t threads)
 {
@@ -554,6 +582,10 @@ void ts_cpu_chain(const ts_chain_spec *chain, const ts_run *run)
         for (int32_t i = 0; i < job->wire_count; i++) {
             job->wires[i].stride[0] = job->wires[i].stride[1];
         }
+    }
+    job->bounded = job->kernel->bounded != NULL;
+    for (int32_t k = 0; k < job->count && job->bounded; k++) {
+        job->bounded = is_bounded(job, k);
     }
     plan_loops(job, ts_pool_threads(run->pool));
     ts_pool_run(run->pool, (job->tiles + job->tiles_per_task - 1) / job->tiles_per_task, chain_task, job);

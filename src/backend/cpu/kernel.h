@@ -8,6 +8,7 @@
 #define TS_CPU_KERNEL_H
 
 #include <float.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -79,7 +80,8 @@ typedef struct ts_cpu_direct {
     const int64_t *sum_a, *sum_b;
     bool right_unit_b, right_unit_c;
     bool conjugate_a, conjugate_b, accumulate;
-    bool clean; /* no product can be NaN */
+    bool clean;  /* no product can be NaN */
+    bool *loose; /* or NULL. Otherwise a is bounded; true is written where b may not be, so that later products may be NaN */
     uint8_t winner_bytes;
     int64_t modulus;
 } ts_cpu_direct;
@@ -155,6 +157,9 @@ typedef struct ts_cpu_kernel {
     void (*find)(const ts_cpu_find *find);
     bool (*store)(const ts_cpu_store *store, const void *accumulators);
     void (*direct)(const ts_cpu_direct *direct);
+    /* Floats: is an element of a tiny operand one of those that keep a chain of so many steps from making NaN? The huge operand's
+     * are looked at by `direct`. May be NULL: nothing makes NaN, or nothing is known. */
+    bool (*bounded)(const void *element, int32_t steps);
     /* log_sum_exp: raise maxima of panel rows; one result by two passes (maximum, then sum: pass 0, 1). */
     void (*maxima)(const ts_cpu_panel *panel, double *maxima);
     void (*exact)(int pass, int64_t depth, const void *a, const int64_t *depths_a, const void *b,
