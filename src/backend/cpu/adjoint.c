@@ -137,6 +137,9 @@ size_t ts_cpu_adjoint_scratch(const ts_adjoint_spec *spec, int32_t threads)
     if (spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
         return ts_cpu_share_scratch(spec, threads);
     }
+    if (ts_cpu_widens(spec)) {
+        return ts_cpu_widen_scratch(spec, threads);
+    }
     describe(&job, spec);
     return job.worker_bytes * (size_t)threads;
 }
@@ -272,6 +275,9 @@ tensum_status ts_cpu_adjoint(const ts_adjoint_spec *spec, const void *a, const v
     }
     if (spec->algebra.semiring == TENSUM_LOG_SUM_EXP) {
         return ts_cpu_share(spec, a, b, c, g, d, run);
+    }
+    if (ts_cpu_widens(spec)) {
+        return ts_cpu_widened_adjoint(spec, a, b, c, winners, g, d, run);
     }
     describe(&job, spec);
     job.data_here = spec->side == 0 ? a : b;

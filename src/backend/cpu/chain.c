@@ -3,16 +3,19 @@
  * Extents are 2: larger powers of 2 are split into bits, here wires, each with a stride in the operand and in the last result,
  * from the step that made it (or the operand) to the one that sums it. A tile holds all wires that any tiny operand has, whole
  * lines of the operand and of the result, and a run of other wires for the kernel's vectors. It is read, taken through
- * all steps in the second-level cache, each by the direct kernel, and written past the caches where that pays. */
+ * all steps in the second-level cache, each by the direct kernel, and written past the caches where that pays. Steps of one
+ * group are taken together on parts of the tile that stay in the first-level cache. */
 #include "backend/cpu/cpu.h"
 
 #define MOST_WIRES 192
 #define MOST_LIVE 40       /* wires of one tensor */
-#define MOST_INNER 8       /* positions of the batch in one call of the kernel: between calls lines are fetched */
+#define MOST_INNER 64      /* positions of the batch in one call of the kernel */
+#define LONE_INNER 8       /* of a group of one step: between calls lines are fetched */
 #define MOST_OUTER 128     /* such calls of one step */
 #define MOST_SIDE 128      /* positions of a sum, and of what a tiny operand adds */
 #define HOLD_BYTES 512       /* contiguous in the operand and the result, where they allow it */
 #define RUN_BYTES 256      /* for the kernel, at least, and contiguous where the operand is */
+#define LEAST_PART ((int64_t)4 << 10)
 #define LEAST_TILE ((int64_t)32 << 10)
 #define MOST_TILE ((int64_t)256 << 10)
 #define MOST_PARTS 8       /* of a tile, moved one after the other */
@@ -26,15 +29,21 @@ typedef struct wire {
     int32_t born, dies;        /* steps; -1: of the operand, MOST_STEPS: of the result */
     bool touched, tile;
     int32_t rank;              /* in the sum: the smallest is fastest, in the order that terms have */
-    int64_t stride[2];         /* in the tile before and behind the step that is being planned; bytes */
+    int64_t stride[2];         /* in what the step that is being planned reads and writes; bytes */
+    int64_t ends[2];           /* in the tile before and behind its group */
     int64_t tiny[TS_CHAIN_STEPS]; /* elements */
     uint8_t role[TS_CHAIN_STEPS];
 } wire;
 
+/* Steps [first, end) are run one after the other at each of the positions of other wires: offsets of the tiny operand (of
+ * one step alone), of what is read and what is written. */
+typedef struct chain_group {
+    int32_t first, end, outer_count;
+    int64_t outer[3][MOST_OUTER]; /* elements */
+} chain_group;
+
 typedef struct chain_step {
     ts_cpu_direct direct;
-    int64_t outer[3][MOST_OUTER]; /* elements */
-    int32_t outer_count;
     int64_t batch[3][MOST_INNER], left[2][MOST_SIDE], sum[2][MOST_SIDE], right[2][TS_DIRECT_COLUMNS];
 } chain_step;
 
@@ -47,7 +56,7 @@ typedef struct chain_part {
 typedef struct chain_job {
     const ts_cpu_kernel *kernel;
     const ts_chain_spec *chain;
-    int64_t element, tile_bytes;
+    int64_t element, tile_bytes, part_bytes; /* part: of a group of several steps */
     wire wires[MOST_WIRES];
     int32_t wire_count, count;
     int32_t order[MOST_WIRES];   /* of wires in tiles */
@@ -57,6 +66,8 @@ typedef struct chain_job {
     chain_part load, store;
     ts_cpu_rows rows;
     chain_step steps[TS_CHAIN_STEPS];
+    chain_group groups[TS_CHAIN_STEPS];
+    int32_t group_count;
     int32_t fetch_count, calls;
     int64_t fetches[MOST_FETCHES];
     ts_mode loops[MOST_LIVE];    /* a: the operand, c: the result; bytes */
@@ -70,23 +81,35 @@ static bool is_live(const wire *w, int32_t stage) { return w->born < stage && w-
 
 /* ---- what a tile does ---- */
 
-/* loose: see ts_cpu_direct, of this tile. */
-static void run_step(const chain_job *job, int32_t k, const char *from, char *to, const char *next, int32_t *call, bool *loose)
+/* What a worker does: where lines of the next tile are fetched (NULL: nowhere), how often the kernel was called for this one,
+ * and `loose` of ts_cpu_direct. */
+typedef struct chain_way {
+    const char *next;
+    char *parts[2];
+    int32_t calls;
+    bool loose;
+} chain_way;
+
+static void run_group(const chain_job *job, const chain_group *group, const char *from, char *to, chain_way *way)
 {
-    const chain_step *step = &job->steps[k];
-    for (int32_t o = 0; o < step->outer_count; o++) {
-        ts_cpu_direct direct = step->direct;
-        direct.clean = job->bounded && k > 0 && !*loose;
-        direct.loose = job->bounded && k == 0 ? loose : NULL;
-        direct.a = (const char *)job->chain->tiny[k] + step->outer[0][o] * job->element;
-        direct.b = from + step->outer[1][o] * job->element;
-        direct.c = to + step->outer[2][o] * job->element;
-        const int64_t due = next != NULL ? (int64_t)(*call + 1) * job->fetch_count / job->calls : 0;
-        for (int64_t i = next != NULL ? (int64_t)*call * job->fetch_count / job->calls : 0; i < due; i++) {
-            __builtin_prefetch(next + job->fetches[i], 0, 2);
+    for (int32_t o = 0; o < group->outer_count; o++) {
+        const int64_t due = (int64_t)(way->calls + 1) * job->fetch_count / job->calls;
+        for (int64_t i = (int64_t)way->calls * job->fetch_count / job->calls; way->next != NULL && i < due; i++) {
+            __builtin_prefetch(way->next + job->fetches[i], 0, 2);
         }
-        job->kernel->direct(&direct);
-        ++*call;
+        way->calls++;
+        const char *source = from + group->outer[1][o] * job->element;
+        for (int32_t k = group->first; k < group->end; k++) {
+            char *target = k + 1 < group->end ? way->parts[k & 1] : to + group->outer[2][o] * job->element;
+            ts_cpu_direct direct = job->steps[k].direct;
+            direct.clean = job->bounded && k > 0 && !way->loose;
+            direct.loose = job->bounded && k == 0 ? &way->loose : NULL;
+            direct.a = (const char *)job->chain->tiny[k] + group->outer[0][o] * job->element;
+            direct.b = source;
+            direct.c = target;
+            job->kernel->direct(&direct);
+            source = target;
+        }
     }
 }
 
@@ -95,7 +118,7 @@ static void chain_task(void *argument, int64_t index, int32_t worker)
     const chain_job *job = argument;
     const int64_t first = index * job->tiles_per_task, end = ts_min64(first + job->tiles_per_task, job->tiles);
     char *buffers[2] = {job->buffers + worker * job->buffer_bytes, job->buffers + worker * job->buffer_bytes + job->tile_bytes};
-    char *rows = buffers[1] + job->tile_bytes + TS_LINE_BYTES;
+    char *parts = buffers[1] + job->tile_bytes, *rows = parts + 2 * job->part_bytes + TS_LINE_BYTES;
     int64_t position[MOST_LIVE], a = 0, c = 0, rest = first;
     for (int32_t i = job->loop_count - 1; i >= 0; i--) {
         position[i] = rest % job->loops[i].extent;
@@ -117,8 +140,6 @@ static void chain_task(void *argument, int64_t index, int32_t worker)
             position[i] = 0;
         }
         const char *next = tile + 1 < end ? (const char *)job->chain->huge + a : NULL, *from = huge;
-        int32_t call = 0;
-        bool loose = false;
         if (job->loads) {
             for (int32_t p = 0; p < job->load.count; p++) {
                 ts_cpu_tile_move(&job->load.tile, huge + job->load.from[p], buffers[1] + job->load.to[p], next);
@@ -126,9 +147,10 @@ static void chain_task(void *argument, int64_t index, int32_t worker)
             from = buffers[1];
             next = NULL;
         }
-        for (int32_t k = 0; k < job->count; k++) {
-            char *target = k + 1 < job->count || job->stores ? buffers[k & 1] : to;
-            run_step(job, k, from, target, next, &call, &loose);
+        chain_way way = {.next = next, .parts = {parts, parts + job->part_bytes}};
+        for (int32_t g = 0; g < job->group_count; g++) {
+            char *target = g + 1 < job->group_count || job->stores ? buffers[g & 1] : to;
+            run_group(job, &job->groups[g], from, target, &way);
             from = target;
         }
         if (job->stores) {
@@ -137,8 +159,8 @@ static void chain_task(void *argument, int64_t index, int32_t worker)
             }
         }
         if (job->streams) {
-            const ts_cpu_rows_way way = {.to = result, .buffer = rows};
-            ts_cpu_rows_write(&job->rows, &way, 0, job->rows.rows);
+            const ts_cpu_rows_way rows_way = {.to = result, .buffer = rows};
+            ts_cpu_rows_write(&job->rows, &rows_way, 0, job->rows.rows);
         }
     }
     if (job->streams) {
@@ -205,6 +227,16 @@ static int64_t largest_tensor(const chain_job *job)
 }
 
 static bool is_run(const wire *w) { return w->tile && !w->touched; }
+
+/* Do tiny operands of steps [first, end) have it? */
+static bool is_touched_by(const wire *w, int32_t first, int32_t end)
+{
+    bool touched = false;
+    for (int32_t k = first; k < end; k++) {
+        touched = touched || w->role[k] == BATCH || w->role[k] == NEW || w->role[k] == SUM;
+    }
+    return touched;
+}
 
 static int64_t run_bytes(const chain_job *job)
 {
@@ -295,13 +327,13 @@ static void sort_wires(chain_job *job)
     }
 }
 
-/* Strides of a packed tile at a stage. */
-static void pack(chain_job *job, int32_t stage, int which)
+/* Strides of a packed tile at a stage, or of the part of it that a group takes. */
+static void pack(chain_job *job, int32_t stage, const chain_group *group, int which)
 {
     int64_t stride = job->element;
     for (int32_t i = 0; i < job->wire_count && job->order[i] >= 0; i++) {
         wire *w = &job->wires[job->order[i]];
-        if (is_live(w, stage)) {
+        if (is_live(w, stage) && (group == NULL || is_run(w) || is_touched_by(w, group->first, group->end))) {
             w->stride[which] = stride;
             stride *= 2;
         }
@@ -355,7 +387,7 @@ static void plan_operand(chain_job *job)
 {
     ts_cpu_place places[MOST_LIVE];
     int32_t count = 0;
-    pack(job, 0, 0);
+    pack(job, 0, NULL, 0);
     job->loads = false;
     for (int32_t i = 0; i < job->wire_count && job->order[i] >= 0; i++) {
         const wire *w = &job->wires[job->order[i]];
@@ -389,7 +421,7 @@ static void plan_result(chain_job *job, bool accumulate)
     int32_t numbers[MOST_LIVE], count = 0;
     int64_t bytes = job->element;
     bool in_place = true;
-    pack(job, job->count, 1);
+    pack(job, job->count, NULL, 1);
     for (int32_t i = 0; i < job->wire_count; i++) {
         bytes *= is_live(&job->wires[i], job->count) ? 2 : 1;
     }
@@ -431,15 +463,16 @@ static int64_t put_offsets(const chain_job *job, const int32_t *wires, int32_t c
     return (int64_t)1 << count;
 }
 
-static void plan_step(chain_job *job, int32_t k)
+static void plan_step(chain_job *job, int32_t k, chain_group *group)
 {
     chain_step *step = &job->steps[k];
     const ts_contract_spec *spec = job->chain->steps[k];
-    const bool huge_is_b = job->chain->huge_is_b[k];
+    const bool huge_is_b = job->chain->huge_is_b[k], alone = group->end - group->first == 1;
     int32_t batch[MOST_LIVE], added[MOST_LIVE], summed[MOST_LIVE], counts[3] = {0, 0, 0}, inner = 0;
     for (int32_t i = 0; i < job->wire_count && job->order[i] >= 0; i++) {
         const wire *w = &job->wires[job->order[i]];
-        if (!is_run(w) && counts[0] < MOST_LIVE && (w->role[k] == BATCH || w->role[k] == KEPT)) {
+        if (!is_run(w) && counts[0] < MOST_LIVE && (w->role[k] == BATCH || w->role[k] == KEPT) &&
+            (alone || is_touched_by(w, group->first, group->end))) {
             batch[counts[0]++] = job->order[i];
         }
     }
@@ -456,13 +489,15 @@ static void plan_step(chain_job *job, int32_t k)
         }
     }
     inner = counts[0];
-    while ((int64_t)1 << inner > MOST_INNER) {
+    while (alone && (int64_t)1 << inner > LONE_INNER) {
         inner--;
     }
     for (int t = 0; t < 3; t++) {
         const int which = t == 0 ? 2 : t - 1;
         put_offsets(job, batch, inner, k, which, step->batch[t]);
-        step->outer_count = (int32_t)put_offsets(job, batch + inner, counts[0] - inner, k, which, step->outer[t]);
+        if (alone) {
+            group->outer_count = (int32_t)put_offsets(job, batch + inner, counts[0] - inner, k, which, group->outer[t]);
+        }
     }
     put_offsets(job, added, counts[1], k, 2, step->left[0]);
     put_offsets(job, added, counts[1], k, 1, step->left[1]);
@@ -480,7 +515,82 @@ static void plan_step(chain_job *job, int32_t k)
         .conjugate_b = huge_is_b ? spec->conjugate_b : spec->conjugate_a,
         .accumulate = spec->accumulate, .modulus = spec->algebra.modulus,
     };
-    job->calls += step->outer_count;
+}
+
+/* The largest tensor of the part that steps [first, end) would take together. */
+static int64_t part_of(const chain_job *job, int32_t first, int32_t end)
+{
+    int64_t largest = 0;
+    for (int32_t stage = first; stage <= end; stage++) {
+        int64_t bytes = run_bytes(job);
+        for (int32_t i = 0; i < job->wire_count; i++) {
+            const wire *w = &job->wires[i];
+            bytes *= w->tile && !is_run(w) && is_live(w, stage) && is_touched_by(w, first, end) ? 2 : 1;
+        }
+        largest = ts_max64(largest, bytes);
+    }
+    return largest;
+}
+
+/* Positions of the tile's other wires. */
+static int64_t outer_of(const chain_job *job, int32_t first, int32_t end)
+{
+    int64_t positions = 1;
+    for (int32_t i = 0; i < job->wire_count; i++) {
+        const wire *w = &job->wires[i];
+        positions *= w->tile && !is_run(w) && is_live(w, first) && !is_touched_by(w, first, end) ? 2 : 1;
+    }
+    return positions;
+}
+
+/* Steps from `first` on; ends[0] of the wires are known. */
+static void plan_group(chain_job *job, int32_t first, bool accumulate)
+{
+    chain_group *group = &job->groups[job->group_count++];
+    int32_t outer[MOST_LIVE], count = 0;
+    group->first = first;
+    group->end = first + 1;
+    while (group->end < job->count && part_of(job, first, group->end + 1) <= job->part_bytes &&
+           outer_of(job, first, group->end + 1) <= MOST_OUTER) {
+        group->end++;
+    }
+    if (group->end < job->count) {
+        pack(job, group->end, NULL, 1);
+    } else {
+        plan_result(job, accumulate);
+    }
+    for (int32_t i = 0; i < job->wire_count; i++) {
+        job->wires[i].ends[1] = job->wires[i].stride[1];
+        job->wires[i].stride[0] = job->wires[i].ends[0];
+    }
+    for (int32_t k = first; k < group->end; k++) {
+        pack(job, k + 1, group, 1);
+        for (int32_t i = 0; i < job->wire_count && k + 1 == group->end; i++) {
+            job->wires[i].stride[1] = job->wires[i].ends[1];
+        }
+        plan_step(job, k, group);
+        for (int32_t i = 0; i < job->wire_count; i++) {
+            job->wires[i].stride[0] = job->wires[i].stride[1];
+        }
+    }
+    if (group->end - first > 1) {
+        for (int32_t i = 0; i < job->wire_count && job->order[i] >= 0; i++) {
+            wire *w = &job->wires[job->order[i]];
+            if (!is_run(w) && is_live(w, first) && !is_touched_by(w, first, group->end) && count < MOST_LIVE) {
+                outer[count++] = job->order[i];
+            }
+        }
+        for (int t = 0; t < 3; t++) {
+            for (int32_t i = 0; i < job->wire_count && t > 0; i++) {
+                job->wires[i].stride[0] = job->wires[i].ends[t - 1];
+            }
+            group->outer_count = (int32_t)put_offsets(job, outer, count, first, t == 0 ? 2 : 0, group->outer[t]);
+        }
+    }
+    for (int32_t i = 0; i < job->wire_count; i++) {
+        job->wires[i].ends[0] = job->wires[i].ends[1];
+    }
+    job->calls += group->outer_count;
 }
 
 /* Is every element of a tiny operand? */
@@ -529,7 +639,7 @@ static void plan_loops(chain_job *job, int32_t threads)
 
 static int64_t tile_bytes_of(void)
 {
-    const int64_t share = ts_cpu_cache_sizes().second / 4;
+    const int64_t share = ts_cpu_cache_sizes().second / 8;
     int64_t bytes = LEAST_TILE;
     while (bytes < MOST_TILE && 2 * bytes <= share) {
         bytes *= 2;
@@ -537,8 +647,17 @@ static int64_t tile_bytes_of(void)
     return bytes;
 }
 
-/* Two tensors, and rows with their room. */
-static int64_t buffer_bytes_of(int64_t tile_bytes) { return 4 * tile_bytes + 2 * TS_LINE_BYTES; }
+static int64_t part_bytes_of(void)
+{
+    int64_t bytes = LEAST_PART;
+    while (bytes < LEAST_TILE && 6 * bytes <= ts_cpu_cache_sizes().first) {
+        bytes *= 2;
+    }
+    return bytes;
+}
+
+/* Two tensors, two of parts, and rows with their room. */
+static int64_t buffer_bytes_of(void) { return 4 * tile_bytes_of() + 2 * part_bytes_of() + 2 * TS_LINE_BYTES; }
 
 static int64_t job_bytes(void) { return ((int64_t)sizeof(chain_job) + 127) / 128 * 128; }
 
@@ -550,7 +669,7 @@ int64_t ts_cpu_chain_positions(ts_algebra algebra)
 size_t ts_cpu_chain_scratch(ts_algebra algebra, int32_t threads)
 {
     (void)algebra;
-    return (size_t)(job_bytes() + threads * buffer_bytes_of(tile_bytes_of()));
+    return (size_t)(job_bytes() + threads * buffer_bytes_of());
 }
 
 void ts_cpu_chain(const ts_chain_spec *chain, const ts_run *run)
@@ -563,25 +682,21 @@ void ts_cpu_chain(const ts_chain_spec *chain, const ts_run *run)
     job->count = chain->count;
     job->element = (int64_t)tensum_dtype_bytes(last->algebra.dtype);
     job->tile_bytes = tile_bytes_of();
-    job->buffer_bytes = buffer_bytes_of(job->tile_bytes);
+    job->part_bytes = part_bytes_of();
+    job->buffer_bytes = buffer_bytes_of();
     job->buffers = (char *)run->scratch + job_bytes();
-    job->wire_count = job->calls = 0;
+    job->wire_count = job->calls = job->group_count = 0;
     for (int32_t k = 0; k < job->count; k++) {
         add_step(job, k, at);
     }
     choose_tile(job);
     sort_wires(job);
     plan_operand(job);
-    for (int32_t k = 0; k < job->count; k++) {
-        if (k + 1 < job->count) {
-            pack(job, k + 1, 1);
-        } else {
-            plan_result(job, last->accumulate);
-        }
-        plan_step(job, k);
-        for (int32_t i = 0; i < job->wire_count; i++) {
-            job->wires[i].stride[0] = job->wires[i].stride[1];
-        }
+    for (int32_t i = 0; i < job->wire_count; i++) {
+        job->wires[i].ends[0] = job->wires[i].stride[0];
+    }
+    for (int32_t k = 0; k < job->count; k = job->groups[job->group_count - 1].end) {
+        plan_group(job, k, last->accumulate);
     }
     job->bounded = job->kernel->bounded != NULL;
     for (int32_t k = 0; k < job->count && job->bounded; k++) {

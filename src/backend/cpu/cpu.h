@@ -65,6 +65,11 @@ size_t ts_cpu_reduce_scratch(const ts_reduce_spec *spec, int32_t threads);
 tensum_status ts_cpu_adjoint(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c,
                              const void *winners, const void *g, void *d, const ts_run *run);
 size_t ts_cpu_adjoint_scratch(const ts_adjoint_spec *spec, int32_t threads);
+/* widen.c: by floats, where operands are of 16 bits and not too large. */
+bool ts_cpu_widens(const ts_adjoint_spec *spec);
+size_t ts_cpu_widen_scratch(const ts_adjoint_spec *spec, int32_t threads);
+tensum_status ts_cpu_widened_adjoint(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c, const void *winners,
+                                     const void *g, void *d, const ts_run *run);
 /* log_sum_exp: by shares. sizes: of own, sum and broadcast modes, whose elements of the operand all see the same. */
 tensum_status ts_cpu_share(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c, const void *g, void *d,
                            const ts_run *run);
