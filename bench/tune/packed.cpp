@@ -1,5 +1,6 @@
 /* How fast are products through packed panels, by shape? Usage: packed packed.cubin [size ...]. Prints 10^12 pairs per second
- * of the product alone and with its packing, after checking samples against plain loops. */
+ * of the product alone and with its packing, after checking samples against plain loops. SIGN=1 or -1: operands
+ * of one sign. ONLY=pair: nothing else. */
 #include "machine.h"
 
 #include <cmath>
@@ -26,6 +27,8 @@ static ts_cuda_mode mode(int64_t extent, int64_t a, int64_t b, int64_t c)
     return m;
 }
 
+static int one_sign; /* SIGN: 1, -1: of all operands; 0: both */
+
 struct operands {
     std::string pair;
     int64_t size;
@@ -38,10 +41,15 @@ struct operands {
         b.resize(a.size());
         for (std::vector<char> *x : {&a, &b}) {
             for (int64_t i = 0; i < size * size; i++) {
-                const float f = (float)(draw() % 2000001u) * 1e-6f - 1.0f, g = (float)(draw() % 2000001u) * 1e-6f - 1.0f;
+                const float signs = (float)(draw() % 2000001u) * 1e-6f - 1.0f;
+                const float f = one_sign == 0 ? signs : (float)one_sign * (fabsf(signs) + 1e-6f), g = (float)(draw() % 2000001u) * 1e-6f - 1.0f;
                 const double d = f + 1e-9 * g;
                 char *at = &(*x)[(size_t)(i * bytes)];
+                const int32_t whole = (int32_t)(draw() % 200001u) - 100000;
+                const int16_t narrow = (int16_t)(whole / 40); /* no sum is out of range */
                 if (pair.find("bool") != std::string::npos) *at = (char)(draw() % 64 == 0);
+                else if (pair.find("i32") != std::string::npos) memcpy(at, &whole, 4);
+                else if (pair.find("i16") != std::string::npos) memcpy(at, &narrow, 2);
                 else if (pair.find("f64") != std::string::npos) memcpy(at, &d, 8);
                 else if (bytes == 2) {
                     const uint16_t h = ts_store_f16(f);
@@ -72,6 +80,16 @@ struct operands {
         double d;
         float f;
         if (bytes == 1) return *from;
+        if (pair.find("i32") != std::string::npos) {
+            int32_t whole;
+            memcpy(&whole, from, 4);
+            return whole;
+        }
+        if (pair.find("i16") != std::string::npos) {
+            int16_t whole;
+            memcpy(&whole, from, 2);
+            return whole;
+        }
         if (bytes == 2) {
             uint16_t h;
             memcpy(&h, from, 2);
@@ -114,7 +132,12 @@ struct operands {
             memcpy(&d, got, 8);
             uint16_t h;
             memcpy(&h, got, 2);
-            const double value = bytes == 1 ? got[0] : bytes == 2 ? ts_load_f16(h) : pair.find("f64") != std::string::npos ? d : f[0];
+            int32_t integer;
+            int16_t narrow;
+            memcpy(&integer, got, 4);
+            memcpy(&narrow, got, 2);
+            const double value = pair.find("i32") != std::string::npos ? integer : pair.find("i16") != std::string::npos ? narrow
+                                 : bytes == 1 ? got[0] : bytes == 2 ? ts_load_f16(h) : pair.find("f64") != std::string::npos ? d : f[0];
             const double bound = (pair.find("f64") != std::string::npos ? 1e-15 : 1e-6) * (1.0 + whole + fabs(real)) + (bytes == 2 ? 5e-4 * fabs(real) : 0.0);
             if (!(fabs(value - real) <= bound) || (pair.find("c64") != std::string::npos && !(fabs(f[1] - imaginary) <= bound))) {
                 printf("WRONG %s (%lld, %lld): %g, not %g\n", pair.c_str(), (long long)i, (long long)j, value, real);
@@ -128,15 +151,17 @@ struct operands {
 int main(int argc, char **argv)
 {
     machine_open(argv[1]);
+    one_sign = getenv("SIGN") ? atoi(getenv("SIGN")) : 0;
     for (int number = 2; number < argc || number == 2; number++) {
         const int64_t size = number < argc ? atoll(argv[number]) : 4096;
         operands *x = nullptr;
 #define X(number, name, bm, bn, bk, tm, tn, threads, stages, blocks)                                                       \
-        {                                                                                                                  \
+        do {                                                                                                               \
             const std::string pair = #name;                                                                                \
-            const bool noted = pair.find("max") == 0 || pair.find("log") == 0, log = pair.find("log") == 0;                \
+            const bool noted = pair.find("max") == 0 || pair.find("log") == 0 || pair.find("min") == 0, log = pair.find("log") == 0;                \
             const int bytes = pair.find("bool") != std::string::npos ? 1 : pair.find("64") != std::string::npos ? 8 \
                               : pair.find("16") != std::string::npos ? 2 : 4;                                              \
+            if (getenv("ONLY") && pair != getenv("ONLY")) break;                                                           \
             if (x == nullptr || x->pair != pair) {                                                                         \
                 delete x;                                                                                                  \
                 x = new operands(pair, bytes, size);                                                                       \
@@ -173,7 +198,7 @@ int main(int argc, char **argv)
             q.left = q.right = size;                                                                                       \
             q.left_tiles = p.side[0].tiles;                                                                                \
             q.right_tiles = p.side[1].tiles;                                                                               \
-            q.panels = q.split_panels = size / (bk) / (bytes == 1 ? 32 : bytes == 2 ? 2 : 1);                                               \
+            q.panels = q.split_panels = size / (bk) / (bytes == 1 ? 32 : bytes == 2 && pair.find("max") != 0 ? 2 : 1); \
             q.tile_count = q.left_tiles * q.right_tiles;                                                                   \
             q.chunks = p.chunks;                                                                                           \
             q.left_count = q.right_count = 1;                                                                              \
@@ -196,7 +221,7 @@ int main(int argc, char **argv)
                    number, #name, bm, bn, bk, tm, tn, threads, stages, blocks, (long long)size, packing * 1e3, product * 1e3, \
                    pairs / product, pairs / (product + packing), x->right() ? "right" : "WRONG");                          \
             fflush(stdout);                                                                                                \
-        }
+        } while (0);
         PACKED_LIST(X)
 #undef X
         delete x;

@@ -17,6 +17,10 @@ PAIR(max_plus_f64, max, plus, 1, f64)
 PAIR(or_and_bool, or, and, 1, bool)
 PAIR(sum_product_f16, sum, times, 0, f16)
 PAIR(log_sum_exp_f32, lse, plus, 0, f32)
+PAIR(max_plus_f32, max, plus, 1, f32)
+PAIR(max_plus_i32, max, plus, 1, i32)
+PAIR(max_plus_i16, max, plus, 1, i16)
+PAIR(max_plus_f16, max, plus, 1, f16)
 
 #define X(number, name, bm, bn, bk, tm, tn, threads, stages, blocks)                                                       \
     TS_KERNEL_BLOCKS(ts_packed_##number, ts_cuda_packed, threads, blocks)                                                  \

@@ -17,7 +17,8 @@ fi
 python3 "$here/peers.py" "$@" || echo "no PyTorch"
 if [ -n "${TENSUM-}" ]; then
   for size in 256 512 1024 2048 4096; do
-    for pair in "log_sum_exp f32" "log_sum_exp f64" "sum_product f32" "sum_product f16" "sum_product c64" "max_plus f64" "or_and bool"; do
+    for pair in "log_sum_exp f32" "log_sum_exp f64" "sum_product f32" "sum_product f16" "sum_product c64" "max_plus f64" "or_and bool" \
+      "max_plus f32" "max_plus i32" "max_plus i16" "max_plus f16"; do
       for how in never always; do
         printf '%s %s, packed: %s:' "$pair" "$size" "$how"
         TENSUM_CUDA_PACKED=$how "$TENSUM" bench gemm --device cuda:0 --semiring "${pair% *}" --dtype "${pair#* }" --size "$size" --repeats 15 | tail -1

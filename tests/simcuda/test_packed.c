@@ -1,11 +1,13 @@
-/* Large products through packed panels (TENSUM_CUDA_PACKED=always, so that they need not be large here): all pairs that
- * have them, sizes around the edges of tiles, panels and chunks, any strides, and operands on which the fast way has to
- * give results up to the careful one. On the simulated device and on the oracle. */
+/* Large products through packed panels (TENSUM_CUDA_PACKED=always, so that they need not be large here), or small ones by teams
+ * of warps (TENSUM_CUDA_PACKED=teams in the environment): all pairs that have them, sizes around the edges of tiles, panels and
+ * chunks, any strides, and operands on which the fast way has to give results up to the careful one. On the simulated device
+ * and on the oracle. */
 #include <math.h>
 
 #include "machine.h"
 
 enum { MOST_MODES = 8 };
+static bool teams;
 
 static uint64_t state;
 static uint32_t draw(uint32_t below)
@@ -20,6 +22,8 @@ typedef enum filling {
     SPREAD,  /* floats of a wide range: maxima of rows and columns meet nowhere */
     ODD,     /* the same with infinities and NaN */
     EMPTY,   /* rows that are zero of log_sum_exp and max_plus throughout */
+    ABOVE,   /* nothing below +0 but zero of max_plus, and NaN; for min_plus the negative of it */
+    BELOW,   /* the same with nothing above -0 */
     FILLING_COUNT
 } filling;
 
@@ -33,7 +37,12 @@ static double number(filling how, uint32_t row)
         const uint32_t kind = draw(row % 3 == 0 ? 40 : 4000);
         return kind == 0 ? (double)INFINITY : kind == 1 ? (double)NAN : kind < 6 || row % 5 == 0 ? -(double)INFINITY : wide;
     }
-    default: return row % 4 == 0 || draw(3) == 0 ? -(double)INFINITY : wide;
+    case EMPTY: return row % 4 == 0 || draw(3) == 0 ? -(double)INFINITY : wide;
+    default: {
+        const uint32_t kind = draw(row % 5 == 0 ? 60 : 600);
+        const double x = kind < 10 ? 0.0 : kind == 10 && row % 5 == 0 ? (double)INFINITY : fabs(wide);
+        return kind == 11 && row % 15 == 0 ? (double)NAN : kind < 30 && kind > 11 ? -(double)INFINITY : how == ABOVE ? x : -x;
+    }
     }
 }
 
@@ -43,6 +52,7 @@ static void put_element(void *to, tensum_dtype dtype, double x, bool positive)
     const double d = positive && x < 0 ? -x : x;
     const float f = (float)d, c[2] = {f, (float)draw(5)};
     const int32_t w = (int32_t)(d > -5 && d < 5 ? d : 0);
+    const int16_t narrow = (int16_t)w;
     const uint8_t b = d > 3;
     uint16_t h = halves[w + 4];
     uint32_t bits;
@@ -50,6 +60,7 @@ static void put_element(void *to, tensum_dtype dtype, double x, bool positive)
     case TENSUM_F64: memcpy(to, &d, 8); break;
     case TENSUM_C64: memcpy(to, c, 8); break;
     case TENSUM_I32: memcpy(to, &w, 4); break;
+    case TENSUM_I16: memcpy(to, &narrow, 2); break;
     case TENSUM_F16:
         h = isnan(f) ? 0x7e00 : isinf(f) ? (f > 0 ? 0x7c00 : 0xfc00) : h;
         memcpy(to, &h, 2);
@@ -145,17 +156,18 @@ static void add_class(array *x, array *y, int64_t *next, int64_t extent, bool se
 static void make(product *p, tensum_semiring semiring, tensum_dtype dtype, filling how)
 {
     static const int64_t sizes[] = {1, 3, 31, 64, 65, 127, 128, 129, 150}, sums[] = {1, 2, 15, 16, 17, 63, 64, 65, 130, 300, 513};
+    static const int64_t fours[] = {1, 4, 31, 32, 36, 64, 68, 128, 132}, four_sums[] = {1, 4, 12, 16, 17, 60, 64, 68, 132, 300, 516};
     tensum_network_spec spec = TENSUM_NETWORK_SPEC_INIT;
     tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
     tensum_network *made = NULL;
     tensum_tree *tree = NULL;
     const int64_t offsets[] = {0, 2}, children[] = {0, 1};
-    const bool several = draw(2) != 0, ordered = draw(3) == 0, positive = semiring == TENSUM_MAX_TIMES || semiring == TENSUM_MIN_TIMES;
-    const int64_t left = sizes[draw(9)], right = sizes[draw(9)], batch = draw(3) == 0 ? 1 + draw(3) : 1;
+    const bool several = draw(2) != 0 && !teams, ordered = draw(3) == 0, positive = semiring == TENSUM_MAX_TIMES || semiring == TENSUM_MIN_TIMES;
+    const int64_t left = (teams ? fours : sizes)[draw(9)], right = (teams ? fours : sizes)[draw(9)], batch = draw(3) == 0 ? 1 + draw(3) : 1;
     int64_t next = 0;
 
     memset(p, 0, sizeof *p);
-    p->sum = sums[draw(left * right * batch > 10000 ? 8 : 11)];
+    p->sum = (teams ? four_sums : sums)[draw(left * right * batch > 10000 ? 8 : 11)];
     if (batch > 1) {
         p->a.labels[p->a.rank] = p->b.labels[p->b.rank] = p->c.labels[p->c.rank] = next++;
         p->a.extents[p->a.rank++] = p->b.extents[p->b.rank++] = p->c.extents[p->c.rank++] = batch;
@@ -169,7 +181,8 @@ static void make(product *p, tensum_semiring semiring, tensum_dtype dtype, filli
     for (int side = 0; side < 2; side++) {
         array *x = side == 0 ? &p->a : &p->b;
         for (int64_t i = 0; i < x->elements; i++) {
-            put_element(x->data + (size_t)i * tensum_dtype_bytes(dtype), dtype, number(how, (uint32_t)(i * 7 / 50)), positive);
+            const double y = number(how, (uint32_t)(i * 7 / 50));
+            put_element(x->data + (size_t)i * tensum_dtype_bytes(dtype), dtype, semiring == TENSUM_MIN_PLUS && how >= ABOVE ? -y : y, positive);
         }
     }
     const int64_t *labels[] = {p->a.labels, p->b.labels}, *extents[] = {p->a.extents, p->b.extents};
@@ -251,7 +264,12 @@ static void products_of_every_kind(void **unused)
                  {TENSUM_OR_AND, TENSUM_BOOL, 2},     {TENSUM_SUM_PRODUCT, TENSUM_F64, 2}, {TENSUM_MAX_TIMES, TENSUM_F64, 3},
                  {TENSUM_XOR_AND, TENSUM_BOOL, 2},    {TENSUM_SUM_PRODUCT, TENSUM_I32, 2}, {TENSUM_MIN_TIMES, TENSUM_F64, 3},
                  {TENSUM_LOG_SUM_EXP, TENSUM_F16, 4}, {TENSUM_LOG_SUM_EXP, TENSUM_BF16, 4}, {TENSUM_MAX_MIN, TENSUM_F64, 3},
-                 {TENSUM_MIN_MAX, TENSUM_F64, 3},     {TENSUM_SUM_PRODUCT, TENSUM_F16, 2}, {TENSUM_SUM_PRODUCT, TENSUM_BF16, 2}};
+                 {TENSUM_MIN_MAX, TENSUM_F64, 3},     {TENSUM_SUM_PRODUCT, TENSUM_F16, 2}, {TENSUM_SUM_PRODUCT, TENSUM_BF16, 2},
+                 {TENSUM_MAX_PLUS, TENSUM_F32, 2},    {TENSUM_MIN_PLUS, TENSUM_F32, 2},    {TENSUM_MAX_PLUS, TENSUM_F16, 2},
+                 {TENSUM_MAX_PLUS, TENSUM_BF16, 2},   {TENSUM_MIN_PLUS, TENSUM_F16, 2},    {TENSUM_MAX_PLUS, TENSUM_I16, 2},
+                 {TENSUM_MAX_PLUS, TENSUM_I32, 2},    {TENSUM_MIN_PLUS, TENSUM_I16, 2},    {TENSUM_MAX_MIN, TENSUM_F32, 2},
+                 {TENSUM_MIN_MAX, TENSUM_I16, 2},     {TENSUM_MAX_TIMES, TENSUM_F32, 2},   {TENSUM_MIN_TIMES, TENSUM_F32, 2},
+                 {TENSUM_MAX_TIMES, TENSUM_I32, 2},   {TENSUM_MAX_MIN, TENSUM_F16, 2}};
     enum { PAIRS = sizeof pairs / sizeof pairs[0] };
     const char *given = getenv("PACKED_SEED");
     const uint64_t first = given != NULL ? strtoull(given, NULL, 10) : 0, past = given != NULL ? first + 1 : 12 * PAIRS;
@@ -262,7 +280,11 @@ static void products_of_every_kind(void **unused)
         const tensum_dtype dtype = pairs[seed % PAIRS].dtype;
         const size_t bytes = tensum_dtype_bytes(dtype);
         const bool logarithms = semiring == TENSUM_LOG_SUM_EXP, selective = tensum_semiring_selective(semiring) != 0;
-        const filling how = logarithms || (selective && dtype == TENSUM_F64) ? (filling)(seed / PAIRS % FILLING_COUNT) : PLAIN;
+        const bool whole = dtype == TENSUM_BOOL || dtype == TENSUM_I16 || dtype == TENSUM_I32;
+        if (teams && (bytes != 4 || logarithms)) {
+            continue;
+        }
+        const filling how = logarithms || (selective && !whole) ? (filling)(seed / PAIRS % FILLING_COUNT) : PLAIN;
         product p;
         state = seed * 77777u + 1;
         make(&p, semiring, dtype, how);
@@ -273,7 +295,7 @@ static void products_of_every_kind(void **unused)
         if (machine_fault() != NULL) {
             fail_msg("seed %llu: simulator: %s", (unsigned long long)seed, machine_fault());
         }
-        if (p.a.elements > 4096 && p.b.elements > 4096) {
+        if (!teams && p.a.elements > 4096 && p.b.elements > 4096) {
             assert_true(launches >= pairs[seed % PAIRS].launches);
         }
         unsigned char *found = malloc((size_t)p.c.elements * bytes);
@@ -282,7 +304,7 @@ static void products_of_every_kind(void **unused)
         for (int64_t i = 0; i < p.c.elements; i++) {
             const void *x = found + (size_t)i * bytes, *y = p.c.data + (size_t)i * bytes;
             bool same = memcmp(x, y, bytes) == 0;
-            if (!same && dtype != TENSUM_BOOL && dtype != TENSUM_I32 && dtype != TENSUM_C64) {
+            if (!same && !whole && dtype != TENSUM_C64) {
                 const double value = get_element(x, dtype), wanted = get_element(y, dtype);
                 same = (isnan(value) && isnan(wanted)) || (logarithms && fabs(value - wanted) <= allowed(&p, dtype, wanted));
                 if (!same) {
@@ -303,7 +325,8 @@ static void products_of_every_kind(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_every_kind)};
-    setenv("TENSUM_CUDA_PACKED", "always", 1);
+    setenv("TENSUM_CUDA_PACKED", "always", 0);
+    teams = strcmp(getenv("TENSUM_CUDA_PACKED"), "teams") == 0;
     const int unable = machine_open();
     return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,6 +103,7 @@ void ts_cuda_choose_contract(const ts_contract_spec *spec, int units, const bool
         best = &candidates[5];
     }
     choice->swap = swap;
+    choice->seconds = least;
     left = swap ? spec->right : spec->left;
     right = swap ? spec->left : spec->right;
     choice->kernel = winners ? best->kernel_w : best->kernel;

@@ -14,6 +14,7 @@ typedef struct ts_cuda_choice {
     int64_t splits, split_terms, tile_count;
     size_t partial_bytes; /* scratch for values and, with winners, for them: both parts 128-byte aligned */
     size_t partial_w_offset;
+    double seconds; /* contract: a guess */
 } ts_cuda_choice;
 
 /* `has` tells which kernels the module has for the dtype: index by ts_cuda_kernel. */

@@ -38,6 +38,8 @@ typedef enum ts_cuda_kernel {
     TS_CUDA_KERNEL_SURVEY,
     TS_CUDA_KERNEL_PACK,
     TS_CUDA_KERNEL_PACKED,
+    TS_CUDA_KERNEL_TEAM,
+    TS_CUDA_KERNEL_TEAMS,
     TS_CUDA_KERNEL_ABSORB,
     TS_CUDA_KERNEL_SEED,
     /* of the common module; by element size or dtype */

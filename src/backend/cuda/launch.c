@@ -5,6 +5,7 @@
 #include "backend/cuda/move.h"
 #include "backend/cuda/packed.h"
 #include "backend/cuda/stream.h"
+#include "backend/cuda/team.h"
 
 #include <stddef.h>
 
@@ -30,7 +31,8 @@ tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dt
                      kernel == TS_CUDA_KERNEL_MOVE_NARROW || kernel == TS_CUDA_KERNEL_CHAIN ||
                      kernel == TS_CUDA_KERNEL_CHAIN_BACK || kernel == TS_CUDA_KERNEL_TREE ||
                      kernel == TS_CUDA_KERNEL_FOLD || kernel == TS_CUDA_KERNEL_DECODE || kernel == TS_CUDA_KERNEL_SURVEY ||
-                     kernel == TS_CUDA_KERNEL_PACK || kernel == TS_CUDA_KERNEL_PACKED;
+                     kernel == TS_CUDA_KERNEL_PACK || kernel == TS_CUDA_KERNEL_PACKED || kernel == TS_CUDA_KERNEL_TEAM ||
+                     kernel == TS_CUDA_KERNEL_TEAMS;
         uint32_t shared = tiles ? device->shared_limit : 0;
         TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
         kernels->has[kernel] = kernels->functions[kernel] != NULL && fits(device, (ts_cuda_kernel)kernel, dtype);
@@ -405,21 +407,28 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     p.right = spec->right;
     p.conjugate_a = spec->conjugate_a;
     p.conjugate_b = spec->conjugate_b;
-    if (ts_cuda_suits_packed(list, kernels, spec)) {
-        p.a = a;
-        p.b = b;
-        p.c = c;
-        p.accumulate = with_always(accumulate, spec->accumulate);
-        return ts_cuda_add_packed(list, kernels, spec, &p, modes);
+    p.a = a;
+    p.b = b;
+    p.c = c;
+    p.accumulate = with_always(accumulate, spec->accumulate);
+    {
+        double seconds = choice.seconds;
+        const bool packed = ts_cuda_suits_packed(list, kernels, spec, &seconds);
+        bool added = false;
+        TRY(ts_cuda_add_team(list, kernels, spec, &p, modes, seconds, &added));
+        if (added) {
+            goto done;
+        }
+        if (packed) {
+            return ts_cuda_add_packed(list, kernels, spec, &p, modes);
+        }
     }
     if (choice.swap) {
         swap_sides(&p, modes, kept + p.sum_count);
     }
     p.a = choice.swap ? b : a;
     p.b = choice.swap ? a : b;
-    p.c = c;
     p.w = w;
-    p.accumulate = with_always(accumulate, spec->accumulate);
     p.partial = list->scratch;
     p.partial_w = list->scratch + choice.partial_w_offset;
     p.batch = spec->batch;

@@ -7,11 +7,11 @@
 #include "backend/cuda/kernels/packed_abi.h"
 
 typedef struct shape {
-    int32_t rows, columns, terms, threads, stages, blocks, planes, unit, in_unit;
+    int32_t rows, columns, terms, threads, stages, blocks, planes, unit, in_unit, across;
 } shape;
 static const shape shapes[TS_CUDA_PACKED_CLASS_COUNT] = {
-#define SHAPE(id, rows, columns, terms, tm, tn, threads, stages, blocks, planes, unit, in_unit) \
-    [TS_CUDA_PACKED_##id] = {rows, columns, terms, threads, stages, blocks, planes, unit, in_unit},
+#define SHAPE(id, rows, columns, terms, tm, tn, threads, stages, blocks, planes, unit, in_unit, across) \
+    [TS_CUDA_PACKED_##id] = {rows, columns, terms, threads, stages, blocks, planes, unit, in_unit, across},
     TS_CUDA_PACKED_CLASSES(SHAPE)
 #undef SHAPE
 };
@@ -19,7 +19,8 @@ static const shape shapes[TS_CUDA_PACKED_CLASS_COUNT] = {
 /* How a step is cut up, and what lies where in scratch. */
 typedef struct layout {
     const shape *shape;
-    bool noted, surveyed;
+    bool noted, surveyed; /* noted: some results are done again */
+    bool notes_kept;      /* these, or hints */
     int64_t tiles[2];
     int64_t depth, chunk, chunks; /* terms */
     int64_t panels, split_panels, splits;
@@ -32,17 +33,39 @@ static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 
 int ts_cuda_packed_choice(void)
 {
     const char *choice = secure_getenv("TENSUM_CUDA_PACKED");
-    return choice == NULL ? 0 : strcmp(choice, "always") == 0 ? 1 : strcmp(choice, "never") == 0 ? -1 : 0;
+    return choice == NULL ? 0 : strcmp(choice, "always") == 0 ? 1 : strcmp(choice, "never") == 0 ? -1 : strcmp(choice, "teams") == 0 ? -2 : 0;
 }
 
 static uint32_t shared_of(const shape *s)
 {
     return ts_cuda_packed_shared((uint32_t)s->rows, (uint32_t)s->columns, (uint32_t)s->terms, (uint32_t)s->stages, (uint32_t)s->planes,
-                                 (uint32_t)s->unit);
+                                 (uint32_t)s->unit, (uint32_t)s->across);
 }
 static uint32_t pack_shared_of(const shape *s, tensum_dtype dtype)
 {
     return ts_cuda_pack_shared((uint32_t)(s->rows > s->columns ? s->rows : s->columns), (uint32_t)tensum_dtype_bytes(dtype));
+}
+
+static bool is_selective(const ts_cuda_kernels *kernels) { return tensum_semiring_selective((tensum_semiring)kernels->module) != 0; }
+/* f64 of a selective semiring */
+static bool chooses(const ts_cuda_kernels *kernels) { return kernels->dtype == TENSUM_F64 && is_selective(kernels); }
+/* Signs are noted, see ts_dense_of in kernels/dense.h. */
+static bool hinted(const ts_cuda_kernels *kernels)
+{
+    return kernels->dtype == TENSUM_F32 && (kernels->module == TENSUM_MAX_PLUS || kernels->module == TENSUM_MIN_PLUS);
+}
+static const shape *shape_of(const ts_cuda_kernels *kernels)
+{
+    const bool logarithms = kernels->has[TS_CUDA_KERNEL_SURVEY], selective = is_selective(kernels);
+    switch (kernels->dtype) {
+    case TENSUM_F16:
+    case TENSUM_BF16: return &shapes[selective ? TS_CUDA_PACKED_HALVES : logarithms ? TS_CUDA_PACKED_SINGLE : TS_CUDA_PACKED_HALF];
+    case TENSUM_I16: return &shapes[TS_CUDA_PACKED_HALVES];
+    case TENSUM_C64: return &shapes[TS_CUDA_PACKED_PAIRED];
+    case TENSUM_BOOL: return &shapes[TS_CUDA_PACKED_BITS];
+    case TENSUM_F64: return &shapes[TS_CUDA_PACKED_DOUBLE];
+    default: return &shapes[selective ? TS_CUDA_PACKED_CHOICE : TS_CUDA_PACKED_SINGLE];
+    }
 }
 
 /* Pairs, for each multiprocessor, from which on the launches and passes of packing pay: where `tensum bench gemm` on an H200
@@ -51,24 +74,6 @@ static double least_pairs(const ts_cuda_kernels *kernels)
 {
     const bool narrow = kernels->dtype == TENSUM_BOOL || kernels->dtype == TENSUM_F16 || kernels->dtype == TENSUM_BF16;
     return kernels->has[TS_CUDA_KERNEL_SURVEY] ? 6e5 : narrow ? 2e6 : 4e6;
-}
-
-/* f64 of a selective semiring */
-static bool chooses(const ts_cuda_kernels *kernels)
-{
-    return kernels->dtype == TENSUM_F64 && tensum_semiring_selective((tensum_semiring)kernels->module) != 0;
-}
-static const shape *shape_of(const ts_cuda_kernels *kernels)
-{
-    const bool logarithms = kernels->has[TS_CUDA_KERNEL_SURVEY];
-    switch (kernels->dtype) {
-    case TENSUM_F16:
-    case TENSUM_BF16: return &shapes[logarithms ? TS_CUDA_PACKED_SINGLE : TS_CUDA_PACKED_HALF];
-    case TENSUM_C64: return &shapes[TS_CUDA_PACKED_PAIRED];
-    case TENSUM_BOOL: return &shapes[TS_CUDA_PACKED_BITS];
-    case TENSUM_F64: return &shapes[TS_CUDA_PACKED_DOUBLE];
-    default: return &shapes[TS_CUDA_PACKED_SINGLE];
-    }
 }
 
 static size_t take(size_t *total, size_t bytes)
@@ -88,6 +93,7 @@ static void lay_out(const ts_cuda_list *list, const ts_cuda_kernels *kernels, co
 
     *l = (layout){.shape = s, .surveyed = kernels->has[TS_CUDA_KERNEL_SURVEY]};
     l->noted = l->surveyed || chooses(kernels);
+    l->notes_kept = l->noted || hinted(kernels);
     l->tiles[0] = divide_up(rows[0], width[0]);
     l->tiles[1] = divide_up(rows[1], width[1]);
     l->depth = divide_up(spec->sum, step) * step;
@@ -111,15 +117,28 @@ static void lay_out(const ts_cuda_list *list, const ts_cuda_kernels *kernels, co
         (void)take(&l->total, (size_t)(l->splits * spec->batch * spec->left * spec->right) * value);
     }
     for (int side = 0; side < 2; side++) {
-        l->to[side] = take(&l->total, (size_t)(spec->batch * l->tiles[side] * width[side] * (l->depth / s->in_unit) * s->planes * s->unit));
-        l->notes[side] = take(&l->total, l->noted ? (size_t)(l->chunks * spec->batch * l->tiles[side] * width[side]) * 8 : 0);
+        l->to[side] = take(&l->total, (size_t)(spec->batch * l->tiles[side] * width[side] * (l->depth / s->in_unit) * s->planes * s->unit) /
+                                          (size_t)(side == 1 ? s->across : 1));
+        l->notes[side] = take(&l->total, l->notes_kept ? (size_t)(l->chunks * spec->batch * l->tiles[side] * width[side]) * 8 : 0);
     }
     l->careful_tiles[0] = divide_up(rows[0], TS_CUDA_CAREFUL_ROWS);
     l->careful_tiles[1] = divide_up(rows[1], TS_CUDA_CAREFUL_COLUMNS);
     l->careful = take(&l->total, l->noted ? (size_t)(spec->batch * l->careful_tiles[0] * l->careful_tiles[1]) : 0);
 }
 
-bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec)
+/* Where the product by tiles is nearly as fast: launches, a pass over the operands, rounds of blocks. The rate is for comparison with
+ * those of choose.c, of f32 max_plus on an H200. */
+static double guess(const layout *l, const ts_contract_spec *spec, int units)
+{
+    const shape *s = l->shape;
+    const double blocks = (double)spec->batch * (double)l->tiles[0] * (double)l->tiles[1] * (double)l->splits, slots = (double)units * s->blocks;
+    const double rate = 15.1e12 / 132.0 / s->blocks, results = (double)spec->batch * (double)spec->left * (double)spec->right;
+    return 9e-6 + (double)l->total / 1e12 + (l->splits > 1 ? results * (double)l->splits * 6e-12 : 0.0) +
+           (blocks <= slots ? 1.0 : blocks / slots) *
+               (1e-6 + (double)s->rows * s->columns * (double)(l->split_panels * s->terms * s->in_unit) / rate);
+}
+
+bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec, double *seconds)
 {
     const double pairs = (double)spec->batch * (double)spec->left * (double)spec->right * (double)spec->sum;
     const double operands = (double)spec->batch * ((double)spec->left + (double)spec->right + 256.0) * ((double)spec->sum + 512.0);
@@ -134,16 +153,26 @@ bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kerne
         return false;
     }
     if (choice > 0) {
+        *seconds = 0.0;
         return true;
     }
     if (spec->left < 64 || spec->right < 64 || spec->sum < 64) {
         return false;
     }
     lay_out(list, kernels, spec, &l);
+    if (is_selective(kernels) && !chooses(kernels) && kernels->dtype != TENSUM_BOOL) {
+        const double guessed = guess(&l, spec, list->units);
+        const bool better = guessed < *seconds;
+        *seconds = better ? guessed : *seconds;
+        return better;
+    }
     /* Packing takes a launch or two and a pass over the operands; tiles have to fill the device, and be filled. */
-    return pairs >= least_pairs(kernels) * list->units &&
+    const bool pays =
+           pairs >= least_pairs(kernels) * list->units &&
            2 * spec->batch * l.tiles[0] * l.tiles[1] * l.splits >= (l.surveyed ? list->units / 8 : list->units) &&
            (double)spec->batch * (double)(l.tiles[0] * s->rows) * (double)(l.tiles[1] * s->columns) * (double)l.depth <= 1.6 * pairs;
+    *seconds = pays ? 0.0 : *seconds;
+    return pays;
 }
 
 tensum_status ts_cuda_add_packed(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
@@ -164,7 +193,7 @@ tensum_status ts_cuda_add_packed(ts_cuda_list *list, const ts_cuda_kernels *kern
     for (int side = 0; side < 2; side++) {
         pack.side[side].from = operands[side];
         pack.side[side].to = list->scratch + l.to[side];
-        pack.side[side].notes = l.noted ? list->scratch + l.notes[side] : 0;
+        pack.side[side].notes = l.notes_kept ? list->scratch + l.notes[side] : 0;
         pack.side[side].rows = side == 0 ? spec->left : spec->right;
         pack.side[side].tiles = l.tiles[side];
         pack.side[side].width = side == 0 ? l.shape->rows : l.shape->columns;

@@ -29,7 +29,12 @@ TS_DEVICE float ts_max_risen(float best, float x, float y)
 {
     return __int_as_float(__vimax3_s32(__float_as_int(best), __float_as_int(x), __float_as_int(y)));
 }
-/* The same for two 16-bit floats in a word. */
+/* The largest of three, none of which is above -0: their order is the reverse of that of their bits, and NaN is below them. */
+TS_DEVICE float ts_max_low(float best, float x, float y)
+{
+    return __uint_as_float(__vimin3_u32(__float_as_uint(best), __float_as_uint(x), __float_as_uint(y)));
+}
+/* The same as ts_max_risen for two 16-bit floats in a word. */
 TS_DEVICE uint32_t ts_max_risen_x2(uint32_t best, uint32_t x, uint32_t y) { return __vimax3_s16x2(best, x, y); }
 TS_DEVICE int32_t ts_float_bits(float x) { return __float_as_int(x); }
 TS_DEVICE int32_t ts_min_i32(int32_t x, int32_t y) { return min(x, y); }
@@ -114,6 +119,7 @@ TS_DEVICE uint32_t ts_equal_bytes(uint32_t x, uint32_t y) { return __vcmpeq4(x, 
 TS_DEVICE float ts_max_nan(float x, float y) { return ts_better_max_f32(y, x) ? y : x; }
 TS_DEVICE float ts_min_nan(float x, float y) { return ts_better_min_f32(y, x) ? y : x; }
 TS_DEVICE float ts_max_risen(float best, float x, float y) { return ts_max_nan(ts_max_nan(best, x), y); }
+TS_DEVICE float ts_max_low(float best, float x, float y) { return ts_max_risen(best, x, y); }
 TS_DEVICE int32_t ts_float_bits(float x)
 {
     int32_t bits;

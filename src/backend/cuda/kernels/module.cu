@@ -7,6 +7,7 @@
 #include "path.h"
 #include "stream.h"
 #include "sweep.h"
+#include "team.h"
 #include "tile.h"
 #include "trace.h"
 #include "tree.h"
@@ -108,9 +109,9 @@
  * take a word at most. */
 #define TS_LARGE_f16(d) TS_LARGE_VALUES(d) TS_MIDDLE_VALUES(d) TS_LARGE_WINNERS(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_bf16(d) TS_LARGE_f16(d)
-#define TS_LARGE_f32(d) TS_LARGE_f16(d) TS_BROAD(TS_MODULE_SELECTIVE, d)
+#define TS_LARGE_f32(d) TS_LARGE_f16(d) TS_BROAD(TS_MODULE_SELECTIVE, d) TS_TEAMS(d)
 #define TS_LARGE_i16(d) TS_LARGE_f16(d)
-#define TS_LARGE_i32(d) TS_LARGE_f16(d)
+#define TS_LARGE_i32(d) TS_LARGE_f16(d) TS_TEAMS(d)
 #define TS_LARGE_bool(d) TS_LARGE_VALUES(d) TS_LARGE_WINNERS(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_f64(d) TS_LARGE_VALUES(d)
 #define TS_LARGE_i64(d)
@@ -130,7 +131,15 @@
 #define TS_LARGE_WINNERS_1(d) TS_TILED(d, contract_deep_w, DEEP, ts_pack_of<pair_##d>::pack, 2, 128, 128, 16, 8, 8, 256, 4, TS_BLOCKS_DEEP(d)) \
     TS_TILED(d, contract_middle_w, MIDDLE, 1, 1, 64, 64, 16, 8, 4, 128, 4, 3)
 
-/* Large products through packed panels: pairs that packed.h knows. */
+/* Small products by teams of warps. */
+#define TS_TEAM(d, tail, id)                                                                                               \
+    TS_KERNEL_BLOCKS(TS_NAME(d, tail), ts_cuda_team, ts_team_shape<TS_CUDA_SHAPE_##id>::threads, 1)                        \
+    {                                                                                                                      \
+        ts_team_shape<TS_CUDA_SHAPE_##id>::of<pair_##d>::type::run(p);                                                     \
+    }
+#define TS_TEAMS(d) TS_TEAM(d, team, TEAM) TS_TEAM(d, teams, TEAMS)
+
+/* Large products through packed panels: pairs that dense.h knows. */
 #define TS_PACKED(d)                                                                                                       \
     TS_KERNEL(TS_NAME(d, pack), ts_cuda_pack, TS_CUDA_THREADS) { ts_packer<pair_##d, false>::run(p); }                     \
     TS_KERNEL_BLOCKS(TS_NAME(d, packed), ts_cuda_packed, ts_packed_shape<ts_dense<pair_##d>::shape>::threads,              \
@@ -159,16 +168,20 @@
 #define TS_DENSE_0_COUNTED_vc128(d)
 #define TS_DENSE_0_RESIDUE_i64(d)
 #define TS_DENSE_1_BOOLEAN_bool(d) TS_PACKED(d)
-#define TS_DENSE_1_ORDERED_f16(d)
-#define TS_DENSE_1_ORDERED_bf16(d)
-#define TS_DENSE_1_ORDERED_f32(d)
+#define TS_DENSE_1_ORDERED_f16(d) TS_PACKED(d)
+#define TS_DENSE_1_ORDERED_bf16(d) TS_PACKED(d)
+#define TS_DENSE_1_ORDERED_f32(d) TS_PACKED(d)
 #define TS_DENSE_1_ORDERED_f64(d) TS_PACKED(d)
-#define TS_DENSE_1_ORDERED_i16(d)
-#define TS_DENSE_1_ORDERED_i32(d)
+#define TS_DENSE_1_ORDERED_i16(d) TS_JOIN(TS_DENSE_i16_, TS_MODULE_MUL)(d)
+#define TS_DENSE_i16_plus(d) TS_PACKED(d)
+#define TS_DENSE_i16_min(d) TS_PACKED(d)
+#define TS_DENSE_i16_max(d) TS_PACKED(d)
+#define TS_DENSE_i16_ntimes(d) /* saturates, so no two of it are in a word */
+#define TS_DENSE_1_ORDERED_i32(d) TS_PACKED(d)
 #define TS_DENSE_1_ORDERED_i64(d)
-#define TS_DENSE_1_FLOATING_f16(d)
-#define TS_DENSE_1_FLOATING_bf16(d)
-#define TS_DENSE_1_FLOATING_f32(d)
+#define TS_DENSE_1_FLOATING_f16(d) TS_PACKED(d)
+#define TS_DENSE_1_FLOATING_bf16(d) TS_PACKED(d)
+#define TS_DENSE_1_FLOATING_f32(d) TS_PACKED(d)
 #define TS_DENSE_1_FLOATING_f64(d) TS_PACKED(d)
 #define TS_DENSE(d) TS_JOIN(TS_JOIN(TS_JOIN(TS_JOIN(TS_JOIN(TS_DENSE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES), _), d)(d)
 

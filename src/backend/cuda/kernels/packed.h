@@ -3,232 +3,9 @@
 #ifndef TS_CUDA_PACKED_H
 #define TS_CUDA_PACKED_H
 
+#include "dense.h"
 #include "locate.h"
-#include "packed_abi.h"
-#include "pair.h"
 #include "vector.h"
-
-/* ---- what a pair's panels hold, how a term is added, what is noted of rows ---- */
-
-struct ts_no_note {
-    uint8_t none;
-};
-/* Without notes. */
-template <typename P> struct ts_dense_unnoted {
-    typedef ts_no_note note;
-    static const bool noted = false, surveyed = false, matrix = false;
-    TS_DEVICE note start_note(void) { return note{0}; }
-    TS_DEVICE note see(note n, typename P::value) { return n; }
-    TS_DEVICE note join(note n, note) { return n; }
-    TS_DEVICE bool is_careful(typename P::value, note, note) { return false; }
-    TS_DEVICE typename P::value settle(typename P::value x, note, note) { return x; }
-};
-template <typename P, int Add, int Mul, int Kind> struct ts_dense_of {
-    static const bool exists = false;
-};
-
-/* Sums of products. */
-template <typename P> struct ts_dense_sum : ts_dense_unnoted<P> {
-    typedef typename P::value unit, sum;
-    static const bool exists = true;
-    static const int planes = 1, terms = 1;
-    TS_DEVICE void pack(typename P::value x, ts_no_note, unit *to) { to[0] = x; }
-    TS_DEVICE sum start(void) { return 0; }
-    TS_DEVICE void step(sum &s, const unit *x, const unit *y) { ts_multiply_add(s, x[0], y[0]); }
-    TS_DEVICE typename P::value value_of(sum s) { return s; }
-};
-template <typename P> struct ts_dense_of<P, ts_op_sum, ts_op_times, ts_kind_f32> : ts_dense_sum<P> {
-    static const int shape = TS_CUDA_PACKED_SINGLE;
-};
-template <typename P> struct ts_dense_of<P, ts_op_sum, ts_op_times, ts_kind_i32> : ts_dense_sum<P> {
-    static const int shape = TS_CUDA_PACKED_SINGLE;
-};
-template <typename P> struct ts_dense_of<P, ts_op_sum, ts_op_times, ts_kind_f64> : ts_dense_sum<P> {
-    static const int shape = TS_CUDA_PACKED_DOUBLE;
-};
-template <typename P> struct ts_dense_of<P, ts_op_sum, ts_op_times, ts_kind_c64> : ts_dense_unnoted<P> {
-    typedef float unit;
-    typedef ts_c64 sum;
-    static const bool exists = true;
-    static const int planes = 2, terms = 1, shape = TS_CUDA_PACKED_PAIRED;
-    TS_DEVICE void pack(ts_c64 x, ts_no_note, unit *to)
-    {
-        to[0] = x.re;
-        to[1] = x.im;
-    }
-    TS_DEVICE sum start(void)
-    {
-        sum s = {0.0f, 0.0f};
-        return s;
-    }
-    TS_DEVICE void step(sum &s, const unit *x, const unit *y)
-    {
-        const ts_c64 left = {x[0], x[1]}, right = {y[0], y[1]};
-        ts_multiply_add(s, left, right);
-    }
-    TS_DEVICE ts_c64 value_of(sum s) { return s; }
-};
-
-/* Booleans: 32 terms in a word. The or of conjunctions, or their parity. */
-template <typename P, int Add> struct ts_dense_bits : ts_dense_unnoted<P> {
-    typedef uint32_t unit, sum;
-    static const bool exists = true;
-    static const int planes = 1, terms = 32, shape = TS_CUDA_PACKED_BITS;
-    TS_DEVICE void pack(typename P::value x, ts_no_note, unit *to) { to[0] = x != 0 ? 1u : 0u; }
-    TS_DEVICE sum start(void) { return 0; }
-    TS_DEVICE void step(sum &s, const unit *x, const unit *y) { s = Add == ts_op_or ? s | (x[0] & y[0]) : s ^ (x[0] & y[0]); }
-    TS_DEVICE typename P::value value_of(sum s)
-    {
-        return (typename P::value)(Add == ts_op_or ? s != 0 : (ts_count_lanes(s) & 1) != 0);
-    }
-};
-template <typename P> struct ts_dense_of<P, ts_op_or, ts_op_and, ts_kind_bool> : ts_dense_bits<P, ts_op_or> {};
-template <typename P> struct ts_dense_of<P, ts_op_xor, ts_op_and, ts_kind_bool> : ts_dense_bits<P, ts_op_xor> {};
-
-/* Sums of products of f16 and bf16 by tensor cores, two terms in a word. */
-template <typename P> struct ts_dense_half : ts_dense_unnoted<P> {
-    typedef uint32_t unit;
-    typedef float sum;
-    static const bool exists = true, matrix = true;
-    static const int planes = 1, terms = 2, shape = TS_CUDA_PACKED_HALF;
-    TS_DEVICE sum start(void) { return 0; }
-    TS_DEVICE float value_of(sum s) { return s; }
-};
-template <typename P> struct ts_dense_of<P, ts_op_sum, ts_op_times, ts_kind_f16> : ts_dense_half<P> {};
-template <typename P> struct ts_dense_of<P, ts_op_sum, ts_op_times, ts_kind_bf16> : ts_dense_half<P> {};
-
-/* Selection over f64, for which the device has no maximum: a plain comparison, which passes NaN over. A NaN of an operand
- * makes its whole row or column NaN, so it is noted and put back at the end. A product is NaN without that only where one
- * factor is a pole and the other its opposite (infinities of both signs; infinity and 0): where a row has the one and a
- * column the other, the results are left to contract_small. */
-template <typename P, int Add, int Mul> struct ts_dense_choice {
-    typedef double unit, sum;
-    typedef uint32_t note; /* 1: NaN, 2: a pole, 4: the opposite of one */
-    static const bool exists = true, noted = true, surveyed = false, matrix = false;
-    static const int planes = 1, terms = 1, shape = TS_CUDA_PACKED_DOUBLE;
-    TS_DEVICE void pack(double x, note, unit *to) { to[0] = x; }
-    TS_DEVICE sum start(void) { return P::zero(); }
-    TS_DEVICE double product(double x, double y)
-    {
-        return Mul == ts_op_plus ? x + y : Mul == ts_op_ntimes ? x * y : Mul == ts_op_min ? (x < y ? x : y) : (x > y ? x : y);
-    }
-    TS_DEVICE void step(sum &s, const unit *x, const unit *y)
-    {
-        const double term = product(x[0], y[0]);
-        s = Add == ts_op_max ? (term > s ? term : s) : (term < s ? term : s);
-    }
-    TS_DEVICE double value_of(sum s) { return s; }
-    TS_DEVICE note start_note(void) { return 0; }
-    TS_DEVICE note see(note n, double x)
-    {
-        n |= x != x ? 1u : 0u;
-        if (Mul == ts_op_plus) {
-            n |= x == TS_INFINITY_F64 ? 2u : x == -TS_INFINITY_F64 ? 4u : 0u;
-        } else if (Mul == ts_op_ntimes) {
-            n |= x == TS_INFINITY_F64 || x == -TS_INFINITY_F64 ? 2u : x == 0.0 ? 4u : 0u;
-        }
-        return n;
-    }
-    TS_DEVICE note join(note x, note y) { return x | y; }
-    TS_DEVICE bool is_careful(double, note row, note column) { return ((row & 2u) != 0 && (column & 4u) != 0) || ((row & 4u) != 0 && (column & 2u) != 0); }
-    TS_DEVICE double settle(double x, note row, note column) { return ((row | column) & 1u) != 0 ? TS_INFINITY_F64 - TS_INFINITY_F64 : x; }
-};
-template <typename P, int Mul> struct ts_dense_of<P, ts_op_max, Mul, ts_kind_f64> : ts_dense_choice<P, ts_op_max, Mul> {};
-template <typename P, int Mul> struct ts_dense_of<P, ts_op_min, Mul, ts_kind_f64> : ts_dense_choice<P, ts_op_min, Mul> {};
-
-/* log_sum_exp: with r the largest element of the row of a and c that of the column of b,
- *     log sum e^(a + b) = r + c + log sum e^(a - r) e^(b - c)
- * so that an exponential is taken once per element and the rest is a sum of products, of numbers from 0 to 1. What is
- * lost: elements below the normal range have an error of at most 2^-150 (f32), as has a product, so a sum of K terms
- * misses 3 K 2^-150. Where the sum is at least 2^-100 that is 3 K 2^-50 of it, nothing beside rounding. Below that, and
- * where the largest is +infinity, the results are left to contract_small; where the largest is -infinity all terms are.
- *
- * The bound of docs/semantics.md, u = 2^-24: exponentials are taken in f64 and rounded once: u of each factor, so 2 u of
- * each term. The K multiply-adds: the k-th is rounded by at most u s_k, where the partial sum s_k is at most the whole
- * S and at most k t, t the largest term; with q = S / t all of them make at most (K - q / 2) u S. The rest is f64 and one
- * rounding, u |result|, |result| <= |largest term| + log q. As log q < q / 2, all that is (K + 2) u + u |largest|, and the
- * bound has 6 u + u |largest| to spare.
- * f64, u = 2^-53: exponentials have an error of 2 u (exp's last place) and u for the part of the difference that the
- * subtraction dropped; the logarithm is that of a number between 0.7 and 1.42 (u) beside a multiple of log 2 of which
- * no digit is lost. That is (K + 7) u + u |largest|, and the threshold 2^-960 keeps underflow out of sight. */
-template <typename P> struct ts_dense_log_base {
-    typedef typename P::value unit, sum;
-    typedef typename P::value note;
-    static const bool exists = true, noted = true, surveyed = true, matrix = false;
-    static const int planes = 1, terms = 1;
-    TS_DEVICE sum start(void) { return 0; }
-    TS_DEVICE void step(sum &s, const unit *x, const unit *y) { ts_multiply_add(s, x[0], y[0]); }
-    TS_DEVICE sum value_of(sum s) { return s; }
-    TS_DEVICE note start_note(void) { return P::zero(); }
-    TS_DEVICE note see(note n, typename P::value x) { return x > n || x != x ? x : n; }
-    TS_DEVICE note join(note x, note y) { return see(x, y); }
-    TS_DEVICE bool is_finite(note x) { return x - x == 0; }
-    TS_DEVICE bool is_careful(sum s, note row, note column)
-    {
-        const sum least = sizeof(sum) == 8 ? (sum)1.026e-289 : (sum)7.89e-31f; /* above 2^-960, 2^-100 */
-        if (row != row || column != column) {
-            return false; /* NaN in the row or column is one in the result */
-        }
-        if (row == -P::zero() || column == -P::zero()) {
-            return true;
-        }
-        return !(s >= least) && row != P::zero() && column != P::zero();
-    }
-};
-template <typename P> struct ts_dense_log_single : ts_dense_log_base<P> {
-    static const int shape = TS_CUDA_PACKED_SINGLE;
-    TS_DEVICE void pack(float x, float highest, float *to)
-    {
-        to[0] = ts_dense_log_base<P>::is_finite(highest) ? (float)exp((double)x - (double)highest) : 0.0f;
-    }
-    TS_DEVICE float settle(float s, float row, float column)
-    {
-        const bool nothing = row == P::zero() || column == P::zero();
-        return row != row || column != column ? row + column : nothing ? P::zero() : (float)((double)row + (double)column + log((double)s));
-    }
-};
-template <typename P> struct ts_dense_log_double : ts_dense_log_base<P> {
-    static const int shape = TS_CUDA_PACKED_DOUBLE;
-    /* What x + y drops. */
-    TS_DEVICE double dropped(double x, double y, double total)
-    {
-        const double part = total - x;
-        return (x - (total - part)) + (y - part);
-    }
-    TS_DEVICE void pack(double x, double highest, double *to)
-    {
-        const double difference = x - highest, e = exp(difference);
-        const bool usable = ts_dense_log_base<P>::is_finite(highest) && ts_dense_log_base<P>::is_finite(x);
-        to[0] = usable ? ts_fma(e, dropped(x, -highest, difference), e) : 0.0;
-    }
-    TS_DEVICE double settle(double s, double row, double column)
-    {
-        uint64_t bits;
-        double part, shift = row + column, power, total;
-        if (row != row || column != column) {
-            return row + column;
-        }
-        if (row == P::zero() || column == P::zero()) {
-            return P::zero();
-        }
-        memcpy(&bits, &s, 8);
-        power = (double)((int32_t)(bits >> 52) - 1023);
-        bits = (bits & 0x000fffffffffffffu) | 0x3ff0000000000000u;
-        memcpy(&part, &bits, 8);
-        power = part > 1.41421356237309515 ? power + 1.0 : power;
-        part = part > 1.41421356237309515 ? 0.5 * part : part;
-        /* log 2 in two parts, the first short enough for exact multiples */
-        const double high = power * 6.93147180369123816490e-01, low = power * 1.90821492927058770002e-10;
-        total = shift + high;
-        return total + ((dropped(row, column, shift) + dropped(shift, high, total)) + (low + log(part)));
-    }
-};
-template <typename P> struct ts_dense_of<P, ts_op_lse, ts_op_plus, ts_kind_f32> : ts_dense_log_single<P> {};
-template <typename P> struct ts_dense_of<P, ts_op_lse, ts_op_plus, ts_kind_f16> : ts_dense_log_single<P> {};
-template <typename P> struct ts_dense_of<P, ts_op_lse, ts_op_plus, ts_kind_bf16> : ts_dense_log_single<P> {};
-template <typename P> struct ts_dense_of<P, ts_op_lse, ts_op_plus, ts_kind_f64> : ts_dense_log_double<P> {};
-
-template <typename P> struct ts_dense : ts_dense_of<P, P::add_op, P::mul_op, P::kind> {};
 
 /* ---- packing ---- */
 
@@ -323,7 +100,8 @@ template <typename P, bool Survey> struct ts_packer {
             highest = joined(width)[mine];
         }
         const bool here = tile * width + mine < side.rows;
-        unit *to = reinterpret_cast<unit *>((uintptr_t)side.to) + (place * (p.depth / D::terms) + first / D::terms) * (D::planes * width);
+        unit *to = reinterpret_cast<unit *>((uintptr_t)side.to) +
+                   (place * (p.depth / D::terms) + first / D::terms) * (D::planes * width) / (second ? D::across : 1);
         const int64_t *terms = term_places(width);
         storage *tile_at = staged(width);
         for (int64_t term = first; term < padded; term += STEP) {
@@ -377,7 +155,7 @@ template <typename P, bool Survey> struct ts_packer {
 #pragma unroll
                     for (int i = 0; i < BATCH; i++) {
                         const int32_t t = at + i * apart;
-                        if (D::noted && (Survey || !D::surveyed) && here && t < count) {
+                        if ((D::noted || D::hinted) && (Survey || !D::surveyed) && here && t < count) {
                             seen = D::see(seen, x[i]);
                         }
                         if constexpr (!Survey && D::terms == 1) {
@@ -385,7 +163,12 @@ template <typename P, bool Survey> struct ts_packer {
                             D::pack(ts_conjugated(x[i], side.conjugate), highest, units);
 #pragma unroll
                             for (int plane = 0; plane < D::planes; plane++) {
-                                to[((term - first + t) * D::planes + plane) * width + mine] = units[plane];
+                                const int64_t at = ((term - first + t) * D::planes + plane) * width + mine;
+                                if (D::across == 2 && second) {
+                                    memcpy(reinterpret_cast<uint16_t *>(to) + at, &units[plane], 2);
+                                } else {
+                                    to[at] = units[plane];
+                                }
                             }
                         } else if constexpr (!Survey) {
                             unit bit[D::planes];
@@ -399,7 +182,7 @@ template <typename P, bool Survey> struct ts_packer {
                 }
             }
         }
-        if (D::noted && (Survey || !D::surveyed)) {
+        if ((D::noted || D::hinted) && (Survey || !D::surveyed)) {
             ts_sync();
             parts(width)[ts_thread()] = seen;
             ts_sync();
@@ -424,14 +207,15 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
     typedef typename D::sum sum;
     typedef typename D::note note;
     static const int PLANES = D::planes;
+    static const int WORDS = BN / D::across, TW = TN / D::across; /* units of the tile's columns, and of a thread's */
     static const int VA = 16 / (int)sizeof(unit) < TM ? 16 / (int)sizeof(unit) : TM, GA = TM / VA;
-    static const int VB = 16 / (int)sizeof(unit) < TN ? 16 / (int)sizeof(unit) : TN, GB = TN / VB;
+    static const int VB = 16 / (int)sizeof(unit) < TW ? 16 / (int)sizeof(unit) : TW, GB = TW / VB;
     static const int LANES_M = D::matrix ? 8 : 4, LANES_N = D::matrix ? 4 : 8; /* of a warp */
-    static const int WARPS_M = BM / (LANES_M * TM), WARPS_N = BN / (LANES_N * TN);
-    static const int LINE_A = BM * PLANES, LINE_B = BN * PLANES; /* units per term */
+    static const int WARPS_M = BM / (LANES_M * TM), WARPS_N = WORDS / (LANES_N * TW);
+    static const int LINE_A = BM * PLANES, LINE_B = WORDS * PLANES; /* units per term */
     static const int PANEL_A = LINE_A * BK * (int)sizeof(unit), PANEL_B = LINE_B * BK * (int)sizeof(unit);
     static const int ROOM = STAGES * (PANEL_A + PANEL_B);
-    static const int SLACK = (BM > BN ? BM : BN) * PLANES * (int)sizeof(unit); /* read past the last panel */
+    static const int SLACK = 2 * (BM > WORDS ? BM : WORDS) * PLANES * (int)sizeof(unit); /* read past the last panel */
     static const int TABLES = (BM + BN) * 16 + 128;
     static const int SHARED = ROOM + SLACK + TABLES + 128;
     static const int RESULTS = BM * BN * (int)sizeof(value);
@@ -452,21 +236,21 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
     TS_DEVICE int32_t *careful_at(void) { return reinterpret_cast<int32_t *>(c_column() + BN + BM + BN); }
     TS_DEVICE uint64_t *stage_at(int stage) { return reinterpret_cast<uint64_t *>(ts_shared() + (SHARED - 128)) + 2 * stage; }
 
-    /* Rows and columns of this thread's sum (i, j). */
+    /* Rows of this thread's sum (i, j), and units of columns. */
     TS_DEVICE int row_of(int i)
     {
         const uint32_t warp = (uint32_t)ts_thread() / 32, lane = (uint32_t)ts_thread() % 32;
         const int first = (int)(warp % WARPS_M * (LANES_M * TM));
         return D::matrix ? first + (int)(lane / 4) + i * 8 : first + (int)(lane / 8 * VA) + i / VA * (4 * VA) + i % VA;
     }
-    TS_DEVICE int column_of(int j)
+    TS_DEVICE int word_of(int j)
     {
         const uint32_t warp = (uint32_t)ts_thread() / 32, lane = (uint32_t)ts_thread() % 32;
-        const int first = (int)(warp / WARPS_M * (LANES_N * TN));
+        const int first = (int)(warp / WARPS_M * (LANES_N * TW));
         return D::matrix ? first + (int)(lane % 4) * 2 + j / 2 * 8 + j % 2 : first + (int)(lane % 8 * VB) + j / VB * (8 * VB) + j % VB;
     }
     struct fragment {
-        unit a[PLANES][TM], b[PLANES][TN];
+        unit a[PLANES][TM], b[PLANES][TW];
     };
     TS_DEVICE void read(fragment &f, const unit *pa, const unit *pb, int term)
     {
@@ -478,19 +262,19 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
             }
 #pragma unroll
             for (int g = 0; g < GB; g++) {
-                ts_read_vector<unit, VB>(pb + term * LINE_B + plane * BN + g * (8 * VB), f.b[plane] + g * VB);
+                ts_read_vector<unit, VB>(pb + term * LINE_B + plane * WORDS + g * (8 * VB), f.b[plane] + g * VB);
             }
         }
     }
     struct sums {
-        sum at[TM][TN];
+        sum at[TM][TW];
     };
     TS_DEVICE void multiply(sums &s, const fragment &f)
     {
 #pragma unroll
         for (int i = 0; i < TM; i++) {
 #pragma unroll
-            for (int j = 0; j < TN; j++) {
+            for (int j = 0; j < TW; j++) {
                 unit x[PLANES], y[PLANES];
 #pragma unroll
                 for (int plane = 0; plane < PLANES; plane++) {
@@ -532,10 +316,65 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
             }
         }
     }
+    /* Two terms at a time: f[0] and f[1]. */
+    template <bool Low> TS_DEVICE void multiply_two(sums &s, const fragment *f)
+    {
+#pragma unroll
+        for (int i = 0; i < TM; i++) {
+#pragma unroll
+            for (int j = 0; j < TW; j++) {
+                D::template two_steps<Low>(s.at[i][j], f[0].a[0][i], f[0].b[0][j], f[1].a[0][i], f[1].b[0][j]);
+            }
+        }
+    }
+    /* Where a thread has the registers, fragments are read two terms ahead of their use. */
+    template <bool Low> TS_DEVICE void compute_two(sums &s, int stage)
+    {
+        const unit *pa = panel_a(stage) + row_of(0), *pb = panel_b(stage) + word_of(0);
+        if constexpr (TM * TW >= 128) {
+            fragment f[2], g[2];
+            read(f[0], pa, pb, 0);
+            read(f[1], pa, pb, 1);
+#pragma unroll 1
+            for (int part = 0; part < BK; part += 4) {
+                read(g[0], pa, pb, 2);
+                read(g[1], pa, pb, 3);
+                multiply_two<Low>(s, f);
+                read(f[0], pa, pb, 4);
+                read(f[1], pa, pb, 5);
+                multiply_two<Low>(s, g);
+                pa += 4 * LINE_A;
+                pb += 4 * LINE_B;
+            }
+        } else {
+            fragment f[2];
+#pragma unroll 1
+            for (int part = 0; part < BK; part += 2) {
+                read(f[0], pa, pb, 0);
+                read(f[1], pa, pb, 1);
+                multiply_two<Low>(s, f);
+                pa += 2 * LINE_A;
+                pb += 2 * LINE_B;
+            }
+        }
+    }
+    /* Have all sums of the warp risen? (See tile.h.) */
+    TS_DEVICE bool risen(const sums &s)
+    {
+        int32_t least = 0;
+#pragma unroll
+        for (int i = 0; i < TM; i++) {
+#pragma unroll
+            for (int j = 0; j < TW; j++) {
+                least = ts_min_i32(least, D::height(s.at[i][j]));
+            }
+        }
+        return ts_ballot(least >= 0) == 0xffffffffu;
+    }
     /* Fragments are read one term ahead of their use; the read past the last term is of other shared memory, and not used. */
     TS_DEVICE void compute(sums &s, int stage)
     {
-        const unit *pa = panel_a(stage) + row_of(0), *pb = panel_b(stage) + column_of(0);
+        const unit *pa = panel_a(stage) + row_of(0), *pb = panel_b(stage) + word_of(0);
         fragment f[2];
         read(f[0], pa, pb, 0);
 #pragma unroll 1
@@ -561,8 +400,9 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
             ts_copy_16(to_b + i * (16 * THREADS), b + i * (16 * THREADS));
         }
     }
+    enum { MIXED, HIGH, LOW }; /* what is known of sums: nothing, not negative (or to stay), not positive */
     /* a, b: what this thread copies of the first panel. */
-    TS_DEVICE void walk(sums &s, const char *a, const char *b, int32_t panels, bool first_walk)
+    TS_DEVICE void walk(sums &s, const char *a, const char *b, int32_t panels, bool first_walk, int32_t known)
     {
         ts_stages_init(stage_at(0), STAGES, THREADS, first_walk);
         ts_sync();
@@ -591,6 +431,17 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
             ts_stage_wait<AHEAD>(stage_at(stage), parity);
             if constexpr (D::matrix) {
                 compute_matrix(s, stage);
+            } else if constexpr (D::by_two) {
+                compute_two<false>(s, stage);
+            } else if constexpr (D::rises) {
+                if (known == HIGH) {
+                    compute_two<false>(s, stage);
+                } else if (D::hinted && known == LOW) {
+                    compute_two<true>(s, stage);
+                } else {
+                    compute(s, stage);
+                    known = (panel < 4 || panel % 8 == 0) && risen(s) ? HIGH : MIXED;
+                }
             } else {
                 compute(s, stage);
             }
@@ -620,6 +471,37 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
         }
     }
 
+    /* What is known of a tile's sums by the signs that were noted of its rows and columns. */
+    TS_DEVICE int32_t signs(const ts_cuda_packed &p, int64_t tile_a, int64_t tile_b)
+    {
+        if constexpr (!D::hinted) {
+            return MIXED;
+        } else {
+            note seen = D::start_note();
+            for (int64_t chunk = 0; chunk < p.chunks; chunk++) {
+                for (int i = ts_thread(); i < BM; i += THREADS) {
+                    seen = D::join(seen, reinterpret_cast<const note *>((uintptr_t)p.a_notes)[(chunk * (p.batch * p.left_tiles) + tile_a) * BM + i]);
+                }
+                for (int i = ts_thread(); i < BN; i += THREADS) {
+                    seen = D::join(seen, reinterpret_cast<const note *>((uintptr_t)p.b_notes)[(chunk * (p.batch * p.right_tiles) + tile_b) * BN + i]);
+                }
+            }
+            int32_t *found = careful_at(); /* one word for each sign */
+            if (ts_thread() < 2) {
+                found[ts_thread()] = 0;
+            }
+            ts_sync();
+            if ((seen & 1u) != 0) {
+                found[0] = 1;
+            }
+            if ((seen & 2u) != 0) {
+                found[1] = 1;
+            }
+            ts_sync();
+            return found[0] == 0 ? HIGH : found[1] == 0 ? LOW : MIXED;
+        }
+    }
+
     TS_DEVICE void run(const ts_cuda_packed &p)
     {
         const ts_cuda_mode *modes = ts_mode_table(p.modes);
@@ -640,14 +522,14 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
 #pragma unroll
             for (int i = 0; i < TM; i++) {
 #pragma unroll
-                for (int j = 0; j < TN; j++) {
+                for (int j = 0; j < TW; j++) {
                     s.at[i][j] = D::start();
                 }
             }
             ts_sync(); /* the item before has been stored */
             walk(s, reinterpret_cast<const char *>((uintptr_t)p.a) + (tile_a * p.panels + first) * PANEL_A + ts_thread() * 16,
                  reinterpret_cast<const char *>((uintptr_t)p.b) + (tile_b * p.panels + first) * PANEL_B + ts_thread() * 16,
-                 (int32_t)(last - first), first_walk);
+                 (int32_t)(last - first), first_walk, signs(p, tile_a, tile_b));
             first_walk = false;
             const int64_t base = ts_offsets_of(modes, p.batch_count, p.modes.wide, batch).c;
             place(p, modes + p.batch_count, p.left_count, base, left_tile * BM, p.left, BM, tile_a, p.batch * p.left_tiles, p.a_notes,
@@ -670,7 +552,8 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
                         for (int i = 0; i < TM; i++) {
 #pragma unroll
                             for (int j = 0; j < TN; j++) {
-                                results[(row_of(i) - from) * BN + column_of(j)] = D::value_of(s.at[i][j]);
+                                const int word = j / D::across, column = j % D::across;
+                                results[(row_of(i) - from) * BN + word_of(word) * D::across + column] = D::value_of(s.at[i][word], column);
                             }
                         }
                     }
@@ -710,13 +593,14 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
 
 /* The shapes of packed_abi.h as types. */
 template <int Class> struct ts_packed_shape;
-#define TS_PACKED_SHAPE(id, rows, columns, terms_, tm, tn, threads_, stages_, blocks_, planes_, unit_, in_unit_)              \
+#define TS_PACKED_SHAPE(id, rows, columns, terms_, tm, tn, threads_, stages_, blocks_, planes_, unit_, in_unit_, across_)     \
     template <> struct ts_packed_shape<TS_CUDA_PACKED_##id> {                                                                 \
         static const int threads = threads_, blocks = blocks_;                                                                \
         template <typename P> struct of {                                                                                     \
             typedef ts_packed<P, rows, columns, terms_, tm, tn, threads_, stages_> type;                                      \
             static_assert(type::PLANES == planes_ && sizeof(typename type::unit) == unit_ && type::D::terms == in_unit_ &&    \
-                              type::SHARED == (int)ts_cuda_packed_shared(rows, columns, terms_, stages_, planes_, unit_),     \
+                              type::D::across == across_ &&                                                                   \
+                              type::SHARED == (int)ts_cuda_packed_shared(rows, columns, terms_, stages_, planes_, unit_, across_), \
                           "the class fits the pair");                                                                         \
         };                                                                                                                    \
     };

@@ -5,7 +5,8 @@
  * `depth`; element (batch, row, term) lies at
  *     ((batch * tiles + row / width) * depth + term) * planes * width + plane * width + row % width
  * in units of the pair's class. A unit is one element, one of its two parts (planes), two terms of a row, or the bits of 32;
- * then depth counts units, and those of two terms lie by blocks of 16 rows and 16 terms as tensor cores take them. Rows
+ * then depth counts units, and those of two terms lie by blocks of 16 rows and 16 terms as tensor cores take them. Where
+ * a result takes half a word, elements of the left operand are there twice in a unit, and two of the right one are in one. Rows
  * and terms past the end are zero of the semiring, so the product has no edges but the stores'.
  *
  * Notes: what has to be known of a row as a whole: [chunk][(batch * tiles + row / width) * width + row % width], one for
@@ -15,14 +16,16 @@
 
 #include "abi.h"
 
-/* X(id, rows, columns, terms, a thread's rows, its columns, threads, stages, blocks, planes, bytes of a unit, terms in a unit).
- * From bench/tune/packed.sh, on an H200. */
-#define TS_CUDA_PACKED_CLASSES(X)                     \
-    X(SINGLE, 128, 128, 32, 8, 8, 256, 3, 2, 1, 4, 1) \
-    X(DOUBLE, 128, 64, 16, 8, 8, 128, 4, 2, 1, 8, 1)  \
-    X(PAIRED, 128, 128, 8, 8, 8, 256, 4, 1, 2, 4, 1)  \
-    X(BITS, 128, 128, 16, 8, 8, 256, 4, 2, 1, 4, 32)  \
-    X(HALF, 128, 128, 32, 4, 16, 256, 3, 2, 1, 4, 2)
+/* X(id, rows, columns, terms, a thread's rows, its columns, threads, stages, blocks, planes, bytes of a unit, terms in a unit,
+ * columns in a unit). From bench/tune/packed.sh, on an H200. */
+#define TS_CUDA_PACKED_CLASSES(X)                           \
+    X(SINGLE, 128, 128, 32, 8, 8, 256, 3, 2, 1, 4, 1, 1)    \
+    X(DOUBLE, 128, 64, 16, 8, 8, 128, 4, 2, 1, 8, 1, 1)     \
+    X(PAIRED, 128, 128, 8, 8, 8, 256, 4, 1, 2, 4, 1, 1)     \
+    X(BITS, 128, 128, 16, 8, 8, 256, 4, 2, 1, 4, 32, 1)     \
+    X(HALF, 128, 128, 32, 4, 16, 256, 3, 2, 1, 4, 2, 1)     \
+    X(CHOICE, 128, 256, 32, 8, 16, 256, 4, 1, 1, 4, 1, 1)   \
+    X(HALVES, 128, 256, 32, 8, 16, 256, 3, 2, 1, 4, 1, 2)
 
 typedef enum ts_cuda_packed_class {
 #define TS_CUDA_PACKED_ENUM(id, ...) TS_CUDA_PACKED_##id,
@@ -73,10 +76,10 @@ typedef struct ts_cuda_packed {
 
 /* Dynamic shared bytes: stages of panels, through which results go too, or the tables that come after them. */
 TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_packed_shared(uint32_t rows, uint32_t columns, uint32_t terms, uint32_t stages,
-                                                                uint32_t planes, uint32_t unit)
+                                                                uint32_t planes, uint32_t unit, uint32_t across)
 {
-    return stages * terms * (rows + columns) * planes * unit /* panels */
-           + (rows > columns ? rows : columns) * planes * unit /* read past the last */
+    return stages * terms * (rows + columns / across) * planes * unit /* panels */
+           + 2u * (rows > columns / across ? rows : columns / across) * planes * unit /* read past the last */
            + (rows + columns) * 16u + 128u /* tables of offsets, notes */
            + 128u; /* barriers */
 }
