@@ -7,6 +7,7 @@
 enum { MOST_STEPS = 10, MOST_RANK = 40 };
 
 static uint64_t state;
+static int64_t start_size = 2500, least_size = 2048; /* elements of the large operand, and of what becomes of it */
 static uint32_t draw(uint32_t below)
 {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -44,6 +45,7 @@ static void put_element(void *to, tensum_dtype dtype)
     uint16_t half[] = {0xc000, 0xbc00, 0x0000, 0x3c00, 0x4000, 0x4200, 0x4400};
     uint8_t b = x > 2;
     float c[2] = {f, (float)draw(3)};
+    double z[2] = {c[0], c[1]};
     switch (dtype) {
     case TENSUM_F32: memcpy(to, &f, 4); break;
     case TENSUM_F64: memcpy(to, &d, 8); break;
@@ -51,6 +53,7 @@ static void put_element(void *to, tensum_dtype dtype)
     case TENSUM_I32: memcpy(to, &x, 4); break;
     case TENSUM_F16: memcpy(to, &half[x + 2], 2); break;
     case TENSUM_C64: memcpy(to, c, 8); break;
+    case TENSUM_C128: memcpy(to, z, 16); break;
     default: memcpy(to, &b, 1); break;
     }
 }
@@ -70,7 +73,7 @@ static void make(network *n, tensum_semiring semiring, tensum_dtype dtype, uint6
 
     memset(n, 0, sizeof *n);
     n->count = steps + 1;
-    while (size < 2500) {
+    while (size < start_size) {
         extent_of[next] = kind == 0 ? 2 : kind == 1 && live_count == 0 ? 2 + draw(120) : 2 + draw(4);
         size *= extent_of[next];
         live[live_count++] = next++;
@@ -94,7 +97,7 @@ static void make(network *n, tensum_semiring semiring, tensum_dtype dtype, uint6
         for (uint32_t k = 0; k < draw(3) && (int32_t)k < live_count && extent_of[live[k]] <= 5; k++) {
             n->labels[s][rank++] = live[k];
         }
-        for (uint32_t k = draw(4); (k > 0 || rank == 0 || size < 2048) && size < 20000 && live_count > 0; k--) {
+        for (uint32_t k = draw(4); (k > 0 || rank == 0 || size < least_size) && size < 20000 && live_count > 0; k--) {
             extent_of[next] = 2 + draw(kind == 0 ? 1 : 3);
             size *= extent_of[next];
             live[live_count++] = next;
@@ -132,7 +135,7 @@ static void make(network *n, tensum_semiring semiring, tensum_dtype dtype, uint6
             n->extents[o][i] = extent_of[n->labels[o][i]];
             elements *= n->extents[o][i];
         }
-        n->data[o] = malloc((size_t)elements * 8);
+        n->data[o] = malloc((size_t)elements * 16);
         for (int64_t i = 0; i < elements; i++) {
             put_element((char *)n->data[o] + (size_t)i * tensum_dtype_bytes(dtype), dtype);
         }
@@ -349,6 +352,29 @@ static void gradients_of_chains(void **unused)
     }
 }
 
+/* Steps of few elements, with and without larger ones between them: a block finds the gradients of a whole subtree. */
+static void gradients_of_subtrees(void **unused)
+{
+    static const tensum_dtype dtypes[] = {TENSUM_F32, TENSUM_F64, TENSUM_C64, TENSUM_C128};
+    const char *given = getenv("CHAIN_SEED");
+    const uint64_t first = given != NULL ? strtoull(given, NULL, 10) : 1, past = given != NULL ? first + 1 : 49;
+
+    (void)unused;
+    least_size = 16;
+    for (uint64_t seed = first; seed < past; seed++) {
+        const tensum_dtype dtype = dtypes[seed % 4];
+        network n;
+        state = seed * 55511u;
+        start_size = seed % 3 == 0 ? 1300 : 24;
+        make(&n, TENSUM_SUM_PRODUCT, dtype, 0, seed % 5 != 0);
+        compare_gradients(&n, dtype, UINT32_MAX, seed % 2 == 0, seed);
+        compare_gradients(&n, dtype, draw(1u << n.count), seed % 2 != 0, seed);
+        destroy(&n);
+    }
+    start_size = 2500;
+    least_size = 2048;
+}
+
 /* Assignments at some positions: ties are many, and decided as the oracle does. */
 static void decode(const network *n, tensum_device device, tensum_dtype dtype, const int64_t *positions, int64_t count, int64_t *assignments)
 {
@@ -456,7 +482,7 @@ static void make_two(network *n, tensum_semiring semiring, tensum_dtype dtype)
             n->extents[o][i] = extent_of[n->labels[o][i]];
             elements *= n->extents[o][i];
         }
-        n->data[o] = malloc((size_t)elements * 8);
+        n->data[o] = malloc((size_t)elements * 16);
         for (int64_t i = 0; i < elements; i++) {
             put_element((char *)n->data[o] + (size_t)i * tensum_dtype_bytes(dtype), dtype);
         }
@@ -565,7 +591,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains_of_every_kind),
-        cmocka_unit_test(gradients_of_chains),
+        cmocka_unit_test(gradients_of_chains), cmocka_unit_test(gradients_of_subtrees),
         cmocka_unit_test(decoding_and_gradients_along_a_path),
         cmocka_unit_test(two_large_operands_have_few_results),
         cmocka_unit_test(a_chain_is_one_launch),

@@ -1,6 +1,7 @@
 /* The backward pass and decoding, as launches. */
 #include "backend/cuda/chain.h"
 #include "backend/cuda/path.h"
+#include "backend/cuda/tree.h"
 
 #include <stddef.h>
 
@@ -504,7 +505,10 @@ tensum_status ts_cuda_emit_backward(const ts_cuda_emission *emission)
         for (int32_t s = plan->step_count - 1; s >= 0; s--) {
             const ts_step *step = &plan->steps[s];
             bool done;
-            TRY(ts_cuda_emit_chain_back(emission, s, &done));
+            TRY(ts_cuda_emit_tree_back(emission, s, &done));
+            if (!done) {
+                TRY(ts_cuda_emit_chain_back(emission, s, &done));
+            }
             if (done) {
                 continue;
             }
@@ -515,6 +519,7 @@ tensum_status ts_cuda_emit_backward(const ts_cuda_emission *emission)
                 TRY(emit_adjoint(emission, step, 1));
             }
         }
+        TRY(ts_cuda_emit_pure_trees_back(emission));
     }
     if ((program->modes & TENSUM_DECODE) != 0 && emission->signature->positions > 0) {
         emission->list->phase = TS_CUDA_PHASE_DECODE;

@@ -95,8 +95,8 @@ done:
     return status;
 }
 
-/* Cotangents live from the launch that makes them to the one that reads them, which is that of the last step of a chain for
- * all that a chain reads and makes. */
+/* Cotangents live from the launch that makes them to the one that reads them, which is that of the last step of a chain or a
+ * tree for all that it reads and makes. Those inside are nowhere; pure trees are done at the end. */
 static tensum_status place_cotangents(ts_cuda_program *program)
 {
     tensum_status status = TENSUM_OK;
@@ -111,18 +111,21 @@ static tensum_status place_cotangents(ts_cuda_program *program)
     }
     for (int32_t s = plan->step_count - 1; s >= 0; s--) {
         const ts_cuda_chain_group *group = ts_cuda_goes_back(program, s) ? &program->chains[program->chain_of[s]] : NULL;
-        const int32_t *steps = group != NULL ? group->steps : &s;
-        const int32_t count = group != NULL ? group->count : 1, result = plan->steps[steps[count - 1]].c;
+        const int32_t number = ts_cuda_goes_back_in_a_tree(program, s) ? program->tree_of[s] : -1;
+        const ts_cuda_tree_group *tree = number >= 0 ? &program->trees[number] : NULL;
+        const int32_t *steps = group != NULL ? group->steps : tree != NULL ? program->tree_steps + tree->first : &s;
+        const int32_t count = group != NULL ? group->count : tree != NULL ? tree->count : 1, result = plan->steps[steps[count - 1]].c;
         if (steps[count - 1] != s) {
             continue;
         }
         for (int32_t k = 0; k < 2 * count; k++) {
             const int32_t operand = k % 2 == 0 ? plan->steps[steps[k / 2]].a : plan->steps[steps[k / 2]].b;
-            if (operand >= 0 && plan->values[operand].place == TS_PLACE_ARENA && program->value_offsets[operand] >= 0) {
+            if (operand >= 0 && plan->values[operand].place == TS_PLACE_ARENA && program->value_offsets[operand] >= 0 &&
+                (tree == NULL || !ts_tree_has(program, number, operand))) {
                 TRY(ts_arena_take(&arena, plan->values[operand].elements * (int64_t)bytes, &program->cotangent_offsets[operand]));
             }
         }
-        if (plan->values[result].place == TS_PLACE_ARENA) {
+        if (plan->values[result].place == TS_PLACE_ARENA && (tree == NULL || !tree->pure)) {
             ts_arena_give(&arena, program->cotangent_offsets[result]);
         }
     }
@@ -187,6 +190,7 @@ tensum_status ts_cuda_fuse(ts_cuda_program *program)
     } else if (program->lean) {
         TRY(keep_values(program));
         if ((program->modes & TENSUM_GRADIENT) != 0 && !program->traces) {
+            ts_cuda_trees_go_back(program);
             TRY(place_cotangents(program));
         }
         if (program->plan->memory_limit != 0 && program->value_bytes > ts_plan_arena_bytes(program->plan, program->modes)) {

@@ -13,5 +13,9 @@ static inline bool ts_cuda_goes_back(const ts_cuda_program *program, int32_t ste
 {
     return program->chain_of != NULL && program->chain_of[step] >= 0 && program->chains[program->chain_of[step]].back;
 }
+static inline bool ts_cuda_goes_back_in_a_tree(const ts_cuda_program *program, int32_t step)
+{
+    return program->tree_of != NULL && program->tree_of[step] >= 0 && program->trees[program->tree_of[step]].back;
+}
 
 #endif

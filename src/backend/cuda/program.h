@@ -45,10 +45,11 @@ typedef struct ts_cuda_chain_group {
 } ts_cuda_chain_group;
 
 /* A subtree of small steps that one block runs; see tree.h. Its steps are tree_steps[first .. first + count), the root
- * last. pure: all that it reads are inputs, so it can be run before anything else. */
+ * last. pure: all that it reads are inputs, so it can be run before anything else, and its gradients found after all else. */
 typedef struct ts_cuda_tree_group {
     int32_t root, first, count;
     bool pure;
+    bool back; /* gradients are found by one block too */
 } ts_cuda_tree_group;
 
 typedef struct ts_cuda_program {

@@ -2,12 +2,20 @@
 
 #include "backend/cuda/fuse.h"
 
+/* Tuned by bench/tune/networks.sh. */
+#ifndef TS_TREE_MOST_RESULTS
+#define TS_TREE_MOST_RESULTS 1024 /* of a step, as a block has 128 threads */
+#endif
+#ifndef TS_TREE_MOST_PAIRS
+#define TS_TREE_MOST_PAIRS 16384
+#endif
+#ifndef TS_TREE_MOST_BYTES
+#define TS_TREE_MOST_BYTES 65536 /* operands and results of a subtree */
+#endif
+
 enum {
-    MOST_RESULTS = 1024, /* of a step, as a block has 128 threads */
     MOST_TERMS = 128,
-    MOST_PAIRS = 16384,
-    MOST_LEAF = 4096,    /* elements of an operand */
-    MOST_BYTES = 65536,  /* operands and results of a subtree */
+    MOST_LEAF = 4096, /* elements of an operand */
     MOST_STEPS = 512
 };
 
@@ -19,8 +27,8 @@ static bool is_small(const ts_cuda_program *program, const ts_step *step)
     const ts_value *c = &plan->values[step->c];
     const int32_t operands[2] = {step->a, step->b};
 
-    if (step->kind == TS_STEP_ONE || c->place != TS_PLACE_ARENA || c->elements < 1 || c->elements > MOST_RESULTS ||
-        step->sum_size < 1 || step->sum_size > MOST_TERMS || c->elements * step->sum_size > MOST_PAIRS ||
+    if (step->kind == TS_STEP_ONE || c->place != TS_PLACE_ARENA || c->elements < 1 || c->elements > TS_TREE_MOST_RESULTS ||
+        step->sum_size < 1 || step->sum_size > MOST_TERMS || c->elements * step->sum_size > TS_TREE_MOST_PAIRS ||
         ((program->modes & TENSUM_GRADIENT) != 0 && step->winner_offset >= 0)) {
         return false;
     }
@@ -72,7 +80,7 @@ tensum_status ts_cuda_trees_find(ts_cuda_program *program)
     tensum_status status = TENSUM_OK;
     const tensum_plan *plan = program->plan;
     const size_t count = (size_t)plan->step_count;
-    const int64_t most = MOST_BYTES / (int64_t)tensum_dtype_bytes(plan->algebra.dtype);
+    const int64_t most = TS_TREE_MOST_BYTES / (int64_t)tensum_dtype_bytes(plan->algebra.dtype);
     uint8_t *small = NULL, *linked = NULL, *pure = NULL;
     int64_t *size = NULL;
     int32_t *steps_of = NULL, next = 0;
@@ -128,7 +136,7 @@ tensum_status ts_cuda_trees_find(ts_cuda_program *program)
         if (!small[s] || linked[s] || (!pure[s] && steps_of[s] < 2)) {
             continue;
         }
-        *tree = (ts_cuda_tree_group){s, next, collect(plan, small, linked, s, program->tree_steps + next), pure[s] != 0};
+        *tree = (ts_cuda_tree_group){s, next, collect(plan, small, linked, s, program->tree_steps + next), pure[s] != 0, false};
         for (int32_t i = 0; i < tree->count; i++) {
             program->tree_of[program->tree_steps[next + i]] = program->tree_count;
         }
@@ -147,21 +155,20 @@ done:
 /* ---- tables ---- */
 
 static size_t up(size_t bytes) { return (bytes + 15) / 16 * 16; }
+size_t ts_tree_step_bytes(int64_t results, int64_t terms, bool scattered)
+{
+    return up(sizeof(ts_cuda_tree_step) + (size_t)results * sizeof(ts_cuda_tree_result) + (size_t)terms * sizeof(ts_cuda_tree_term) +
+              (scattered ? (size_t)results * sizeof(int64_t) : 0));
+}
 static size_t step_bytes(const tensum_plan *plan, const ts_step *step)
 {
-    return up(sizeof(ts_cuda_tree_step) + (size_t)plan->values[step->c].elements * sizeof(ts_cuda_tree_result) +
-              (size_t)step->sum_size * sizeof(ts_cuda_tree_term));
-}
-static bool is_inside(const ts_cuda_program *program, int32_t tree, int32_t value)
-{
-    int32_t producer = program->plan->values[value].producer;
-    return producer >= 0 && program->tree_of[producer] == tree;
+    return ts_tree_step_bytes(plan->values[step->c].elements, step->sum_size, false);
 }
 /* Operand k of step i of a tree, if it comes from outside: -1 otherwise. */
 static int32_t leaf_of(const ts_cuda_program *program, int32_t tree, const ts_step *step, int k)
 {
     int32_t value = k == 0 ? step->a : step->b;
-    return value >= 0 && !is_inside(program, tree, value) ? value : -1;
+    return value >= 0 && !ts_tree_has(program, tree, value) ? value : -1;
 }
 
 typedef struct tree_size {
@@ -202,42 +209,45 @@ static int32_t compact_stride(const tensum_plan *plan, int32_t value, int32_t la
     return 0;
 }
 
-static void write_leaf(const ts_cuda_emission *emission, int32_t value, ts_cuda_tree_leaf *leaf)
+int64_t ts_tree_place(const tensum_plan *plan, int32_t value, const int64_t *strides, int64_t element)
 {
-    const tensum_plan *plan = emission->program->plan;
     const ts_value *v = &plan->values[value];
-    const int64_t *strides = emission->strides->strides + emission->strides->first[value];
-    for (int64_t i = 0; i < v->elements; i++) {
-        int64_t rest = i;
-        leaf[i].from = ts_cuda_value_pointer(emission, value);
-        leaf[i].place = 0;
-        for (int32_t n = v->rank - 1; n >= 0; n--) {
-            const int64_t extent = ts_plan_extent(plan, v->labels[n]);
-            leaf[i].place += rest % extent * strides[n];
-            rest /= extent;
-        }
+    int64_t place = 0;
+    for (int32_t n = v->rank - 1; n >= 0; n--) {
+        const int64_t extent = ts_plan_extent(plan, v->labels[n]);
+        place += element % extent * strides[n];
+        element /= extent;
+    }
+    return place;
+}
+void ts_tree_write_leaf(const tensum_plan *plan, int32_t value, ts_cuda_pointer from, const int64_t *strides, ts_cuda_tree_leaf *leaf)
+{
+    for (int64_t i = 0; i < plan->values[value].elements; i++) {
+        leaf[i].from = from;
+        leaf[i].place = ts_tree_place(plan, value, strides, i);
     }
 }
 
-static void write_step(const tensum_plan *plan, const ts_step *step, const int32_t *place, ts_cuda_tree_step *made)
+void ts_tree_write_places(const tensum_plan *plan, int32_t first, int32_t second, int32_t result, const int32_t *sum, int32_t sum_count,
+                          ts_cuda_tree_step *made)
 {
-    const ts_value *c = &plan->values[step->c];
+    const ts_value *c = &plan->values[result];
     ts_cuda_tree_result *results = (ts_cuda_tree_result *)(void *)(made + 1);
     ts_cuda_tree_term *terms = (ts_cuda_tree_term *)(void *)(results + c->elements);
     int32_t a[TS_CUDA_MOST_MODES], b[TS_CUDA_MOST_MODES];
 
-    made->a = place[step->a];
-    made->b = step->b >= 0 ? place[step->b] : -1;
-    made->result = place[step->c];
+    made->conjugate = made->scattered = 0;
     made->results = (int32_t)c->elements;
-    made->terms = (int32_t)step->sum_size;
-    made->moves = step->kind == TS_STEP_REDUCE && step->sum_size == 1;
+    made->terms = 1;
+    for (int32_t n = 0; n < sum_count; n++) {
+        made->terms *= (int32_t)ts_plan_extent(plan, sum[n]);
+    }
     for (int pass = 0; pass < 2; pass++) {
-        const int32_t *labels = pass == 0 ? c->labels : step->sum;
-        const int32_t rank = pass == 0 ? c->rank : step->sum_count;
+        const int32_t *labels = pass == 0 ? c->labels : sum;
+        const int32_t rank = pass == 0 ? c->rank : sum_count;
         for (int32_t n = 0; n < rank; n++) {
-            a[n] = compact_stride(plan, step->a, labels[n]);
-            b[n] = step->b >= 0 ? compact_stride(plan, step->b, labels[n]) : 0;
+            a[n] = compact_stride(plan, first, labels[n]);
+            b[n] = second >= 0 ? compact_stride(plan, second, labels[n]) : 0;
         }
         for (int32_t i = 0; i < (pass == 0 ? made->results : made->terms); i++) {
             int32_t rest = i, x = 0, y = 0;
@@ -254,6 +264,15 @@ static void write_step(const tensum_plan *plan, const ts_step *step, const int32
             }
         }
     }
+}
+
+static void write_step(const tensum_plan *plan, const ts_step *step, const int32_t *place, ts_cuda_tree_step *made)
+{
+    made->a = place[step->a];
+    made->b = step->b >= 0 ? place[step->b] : -1;
+    made->result = place[step->c];
+    made->moves = step->kind == TS_STEP_REDUCE && step->sum_size == 1;
+    ts_tree_write_places(plan, step->a, step->b, step->c, step->sum, step->sum_count, made);
 }
 
 /* One launch for trees list[0 .. count). */
@@ -299,7 +318,9 @@ static tensum_status add(const ts_cuda_emission *emission, const int32_t *list, 
                 int32_t leaf = leaf_of(program, list[i], step, k);
                 if (leaf >= 0) {
                     place[leaf] = next;
-                    write_leaf(emission, leaf, (ts_cuda_tree_leaf *)(void *)(table + item->leaves) + next);
+                    ts_tree_write_leaf(plan, leaf, ts_cuda_value_pointer(emission, leaf),
+                                       emission->strides->strides + emission->strides->first[leaf],
+                                       (ts_cuda_tree_leaf *)(void *)(table + item->leaves) + next);
                     next += (int32_t)plan->values[leaf].elements;
                 }
             }

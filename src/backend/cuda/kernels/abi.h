@@ -381,12 +381,15 @@ typedef struct ts_cuda_tree_leaf {
     ts_cuda_pointer from;
     int64_t place; /* element */
 } ts_cuda_tree_leaf;
-/* Followed by ts_cuda_tree_result [results] and ts_cuda_tree_term [terms]. */
+/* Followed by ts_cuda_tree_result [results] and ts_cuda_tree_term [terms]; where results are scattered, by int64 [results], the
+ * elements of c that they belong to. */
 typedef struct ts_cuda_tree_step {
-    ts_cuda_pointer c;     /* where the result is wanted in device memory, compact; slot and offset 0: nowhere */
+    ts_cuda_pointer c;     /* where the result is wanted in device memory; slot and offset 0: nowhere */
     int32_t a, b, result;  /* where they begin in shared memory; b is -1 for a reduce step */
     int32_t results, terms;
     int32_t moves;         /* a reduce step without a sum */
+    int32_t conjugate;     /* b */
+    int32_t scattered;     /* c is not compact */
 } ts_cuda_tree_step;
 typedef struct ts_cuda_tree_result {
     int32_t a, b;

@@ -23,6 +23,7 @@ template <typename P> struct ts_subtree {
         const ts_cuda_tree_term *terms = reinterpret_cast<const ts_cuda_tree_term *>(results + s.results);
         const bool two = s.b >= 0, stored = s.c.slot != 0 || s.c.offset != 0;
         const storage *a = values + s.a, *b = values + (two ? s.b : 0);
+        const int64_t *scatter = reinterpret_cast<const int64_t *>(terms + s.terms);
         storage *c = values + s.result, *global = stored ? reinterpret_cast<storage *>(ts_address(s.c)) : nullptr;
         for (int32_t i = ts_thread(); i < s.results; i += ts_threads()) {
             const ts_cuda_tree_result place = results[i];
@@ -36,7 +37,8 @@ template <typename P> struct ts_subtree {
                 for (int32_t k = 0; k < s.terms; k++) {
                     const ts_cuda_tree_term term = terms[k];
                     if (two) {
-                        ts_running<P>::pair(sum, P::load(a[place.a + term.a]), P::load(b[place.b + term.b]), context);
+                        ts_running<P>::pair(sum, P::load(a[place.a + term.a]),
+                                            ts_conjugated(P::load(b[place.b + term.b]), s.conjugate), context);
                     } else {
                         ts_running<P>::term(sum, P::load(a[place.a + term.a]), context);
                     }
@@ -45,7 +47,7 @@ template <typename P> struct ts_subtree {
             }
             c[i] = finished;
             if (stored) {
-                global[i] = finished;
+                global[s.scattered ? scatter[i] : i] = finished;
             }
         }
     }
