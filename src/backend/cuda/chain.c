@@ -42,7 +42,7 @@ bool ts_cuda_chain_suits(const ts_cuda_program *program, int32_t number)
     }
     big = &plan->values[ts_chain_big_of(plan, step)];
     tiny = &plan->values[ts_chain_tiny_of(plan, step)];
-    if (big->elements < 256 * (int64_t)program->device->units || tiny->elements < 1 || tiny->elements > TS_CHAIN_MOST_TINY ||
+    if (big->elements < TS_CHAIN_LEAST_ELEMENTS * (int64_t)program->device->units || tiny->elements < 1 || tiny->elements > TS_CHAIN_MOST_TINY ||
         tiny->elements > big->elements / 16 ||
         step->sum_size * ts_chain_size_of_new(plan, step) > 12 * (step->sum_size + ts_chain_size_of_new(plan, step))) {
         return false;

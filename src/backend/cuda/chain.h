@@ -36,11 +36,25 @@ static inline bool ts_cuda_chain_stores(const ts_cuda_emission *emission, const 
 tensum_status ts_cuda_add_chain(const ts_cuda_emission *emission, const ts_cuda_chain_group *group,
                                 const ts_cuda_pointer *given, ts_cuda_switch accumulate, bool *added);
 
+/* Tuned by bench/tune/networks.sh. */
+#ifndef TS_CHAIN_TILE_BYTES
+#define TS_CHAIN_TILE_BYTES 32768 /* of the largest tensor of a tile: three of them, on two blocks, fit a multiprocessor */
+#endif
+#ifndef TS_CHAIN_BACK_TILE_BYTES
+#define TS_CHAIN_BACK_TILE_BYTES 16384 /* of the largest tensor of a tile backwards: up to six of them, on two blocks */
+#endif
+#ifndef TS_CHAIN_RUN_BYTES
+#define TS_CHAIN_RUN_BYTES 64 /* that are read in a row, at least */
+#endif
+#ifndef TS_CHAIN_LONGEST_RUN
+#define TS_CHAIN_LONGEST_RUN 32 /* times as long, where there is room and are tiles for all blocks; backwards even longer */
+#endif
+#ifndef TS_CHAIN_LEAST_ELEMENTS
+#define TS_CHAIN_LEAST_ELEMENTS 256 /* of a huge operand per multiprocessor */
+#endif
+
 enum {
     TS_CHAIN_MOST_EXTENT = 16,    /* of a label that a tiny operand has */
-    TS_CHAIN_TILE_BYTES = 32768,  /* of the largest tensor of a tile: three of them, on two blocks, fit a multiprocessor */
-    TS_CHAIN_BACK_TILE_BYTES = 16384, /* of the largest tensor of a tile backwards: up to six of them, on two blocks */
-    TS_CHAIN_RUN_BYTES = 64,      /* that are read in a row, at least */
     TS_CHAIN_MOST_PIECE = 32,     /* positions of one label of the run: see `divide` */
     TS_CHAIN_MOST_TINY = 4096,    /* elements of a tiny operand */
     TS_CHAIN_MOST_LIST = 1024     /* entries of a list that all threads walk */

@@ -3,8 +3,6 @@
 
 #include <stddef.h>
 
-enum { MOST_BLOCKS = 2 /* at a time on a multiprocessor */ };
-
 static int32_t share_of(const tensum_plan *plan)
 {
     return ts_cuda_back_share((uint32_t)ts_cuda_arithmetic_bytes(plan->algebra.dtype));
@@ -49,19 +47,20 @@ static int64_t tile_elements(const tensum_plan *plan, const int32_t *list, int32
 /* Bytes that the last sums of threads take: theirs, and those of sixteen lanes each. */
 static size_t finish_bytes(const tensum_plan *plan)
 {
-    return (size_t)(2 * TS_CUDA_BACK_THREADS + 16) * (size_t)share_of(plan) * ts_cuda_arithmetic_bytes(plan->algebra.dtype);
+    return ((size_t)(2 * TS_CUDA_BACK_THREADS + 16) * (size_t)share_of(plan) + TS_CUDA_BACK_THREADS) * ts_cuda_arithmetic_bytes(plan->algebra.dtype);
 }
 
 bool ts_cuda_chain_back_fits(const ts_cuda_program *program, const int32_t *list, int32_t count)
 {
     const tensum_plan *plan = program->plan;
     const int64_t elements = tile_elements(plan, list, count), positions = touched_positions(plan, list, count);
-    int64_t largest = TS_CHAIN_MOST_PIECE, coefficients = 0, places = 0, bytes;
+    int64_t largest = TS_CHAIN_MOST_EXTENT, coefficients = 0, places = 0, bytes;
     ts_label_set set = {.count = 0};
 
     if (count > TS_CUDA_BACK_STEPS || positions < 0 || positions > elements / ts_chain_run_elements(plan)) {
         return false;
     }
+    largest = ts_max64(largest, ts_min64(TS_CHAIN_MOST_PIECE, elements / ts_max64(1, positions))); /* a mode of a list */
     for (int32_t i = 0; i < count; i++) {
         const ts_step *step = &plan->steps[list[i]];
         int32_t terms, columns;
@@ -195,9 +194,10 @@ static bool make(ts_maker *m, back_lists *lists, bool wanted, ts_cuda_chain_back
     const int32_t per_unit = bytes >= 16 ? 1 : bytes >= 8 ? 2 : 4;
     ts_cuda_back_table *t = (ts_cuda_back_table *)(void *)m->table;
     size_t sizes[TS_CUDA_BACK_STEPS + 1], coefficients = 0, total;
+    const int64_t elements = tile_elements(plan, m->group->steps, steps);
     uint32_t unused;
 
-    if (ts_maker_room(m, sizeof *t, &unused) == NULL || !ts_maker_begin(m, tile_elements(plan, m->group->steps, steps), &t->chain, &p->tile_count)) {
+    if (ts_maker_room(m, sizeof *t, &unused) == NULL || !ts_maker_begin(m, elements, elements, &t->chain, &p->tile_count)) {
         return false;
     }
     m->threads = TS_CUDA_BACK_THREADS;
@@ -331,7 +331,7 @@ static tensum_status add(const ts_cuda_emission *emission, const ts_cuda_chain_g
     const size_t element = tensum_dtype_bytes(plan->algebra.dtype), value = ts_cuda_arithmetic_bytes(plan->algebra.dtype);
     const bool wanted = emission->wanted[big] != 0;
     ts_cuda_list *list = emission->list;
-    int64_t g_storage[64], d_storage[64], blocks = MOST_BLOCKS * (int64_t)list->units;
+    int64_t g_storage[64], d_storage[64], blocks = TS_CUDA_BACK_BLOCKS * (int64_t)list->units;
     size_t partial_bytes = 0, partial_at[TS_CUDA_BACK_STEPS] = {0};
     uint32_t shared_bytes = 0;
     ts_cuda_chain_back p = {0};
@@ -358,7 +358,7 @@ static tensum_status add(const ts_cuda_emission *emission, const ts_cuda_chain_g
     p.wanted = wanted;
     p.accumulate = ts_cuda_adds_up(emission, big);
     if (!list->measure) {
-        blocks = ts_min64(p.tile_count, list->units * ts_max64(1, ts_min64(MOST_BLOCKS, (int64_t)program->device->shared_limit / ts_max64(1, shared_bytes))));
+        blocks = ts_min64(p.tile_count, list->units * ts_max64(1, ts_min64(TS_CUDA_BACK_BLOCKS, (int64_t)program->device->shared_limit / ts_max64(1, shared_bytes))));
     }
     for (int32_t k = 0; k < group->count; k++) {
         const int32_t tiny = ts_chain_tiny_of(plan, &plan->steps[group->steps[k]]);

@@ -44,9 +44,9 @@ bool ts_maker_write_list(ts_maker *m, const ts_list_mode *modes, int32_t count, 
 int64_t ts_maker_stride_in(const ts_maker *m, int32_t value, int32_t label);
 int64_t ts_maker_slot_stride(const ts_maker *m, int32_t slot, int32_t label);
 const ts_step *ts_maker_step_of(const ts_maker *m, int32_t k);
-/* Choose the tile's labels, of at most so many elements in any tensor, and write where tiles begin. The table is there, and
- * the slots are known. False: not for these strides. */
-bool ts_maker_begin(ts_maker *m, int64_t tile_elements, ts_cuda_chain_table *t, int64_t *tiles);
+/* Choose the tile's labels, of at most so many elements in any tensor and about so many in a run, and write where tiles begin.
+ * The table is there, and the slots are known. False: not for these strides. */
+bool ts_maker_begin(ts_maker *m, int64_t tile_elements, int64_t longest_run, ts_cuda_chain_table *t, int64_t *tiles);
 /* Sizes of step k; its coefficients lie behind *coefficients others. */
 void ts_maker_begin_step(const ts_maker *m, int32_t k, size_t *coefficients, ts_cuda_chain_step *made);
 /* Lay the tile's tensors out in shared memory: the run innermost, then the other labels in the order of memory. Returns

@@ -137,10 +137,11 @@ static int32_t untouched(const ts_maker *m, int32_t big, int32_t by, ts_list_mod
 }
 
 /* Take a run along the operand, and one along the last result where that begins elsewhere and there is room. */
-static void choose_run(ts_maker *m, int32_t big, int64_t most)
+static void choose_run(ts_maker *m, int32_t big, int64_t positions, int64_t most, int64_t longest, int64_t least_pitch)
 {
     const tensum_plan *plan = m->emission->program->plan;
     const int64_t wanted = ts_chain_run_elements(plan);
+    const int64_t shared_out = plan->values[big].elements / positions / (4 * (int64_t)m->emission->list->units);
     const int32_t last = ts_maker_step_of(m, m->group->count - 1)->c;
     ts_list_mode modes[TS_CUDA_MOST_MODES];
     ts_tile_label *cut = NULL;
@@ -194,7 +195,8 @@ static void choose_run(ts_maker *m, int32_t big, int64_t most)
             }
         }
     }
-    /* What a tile costs is shared by its elements, so it is made as large as can be. */
+    /* What a tile costs is shared by its elements, so it is made as large as can be; long ones only where there are some for
+     * every block, and without any padding. */
     if (cut != NULL) {
         int64_t others = m->run / cut->extent;
         cut->extent = ts_min64(ts_min64(TS_CHAIN_MOST_PIECE, cut->whole), ts_max64(cut->extent, most / others));
@@ -202,7 +204,8 @@ static void choose_run(ts_maker *m, int32_t big, int64_t most)
         m->run = others * cut->extent;
     } else {
         int32_t count = untouched(m, big, big, modes);
-        for (int32_t i = 0; i < count && m->run < 8 * wanted && m->count < 2 * TS_CHAIN_MOST_LIVE; i++) {
+        for (int32_t i = 0; i < count && m->run < longest && m->count < 2 * TS_CHAIN_MOST_LIVE &&
+                            (m->run < 8 * wanted || (m->run % least_pitch == 0 && m->run < shared_out)); i++) {
             int64_t piece = ts_min64(ts_min64(TS_CHAIN_MOST_PIECE, modes[i].extent), most / m->run);
             if (piece <= 1) {
                 break;
@@ -298,10 +301,21 @@ int32_t ts_maker_unit_modes(const ts_maker *m, int32_t k, int32_t per_unit, int3
     const tensum_plan *plan = m->emission->program->plan;
     const ts_step *step = ts_maker_step_of(m, k);
     const ts_value *tiny = &plan->values[ts_chain_tiny_of(plan, step)];
-    int32_t count = 1, first;
+    int32_t count = 0, first;
     int64_t coefficient = step->sum_size * padded + 4; /* apart, so that lanes do not meet in one bank */
 
-    modes[0] = (ts_list_mode){.extent = m->pitch / per_unit, .x = per_unit, .y = per_unit};
+    for (int64_t rest = m->pitch / per_unit, at = per_unit; count == 0 || rest > 1; count++) { /* in short ones: see `divide` */
+        int64_t extent = ts_min64(rest, TS_CHAIN_MOST_PIECE);
+        while (rest % extent != 0) {
+            extent--;
+        }
+        if (extent == 1) {
+            extent = rest;
+        }
+        modes[count] = (ts_list_mode){.extent = extent, .x = (int32_t)at, .y = (int32_t)at};
+        at *= extent;
+        rest /= extent;
+    }
     for (int pass = 0; pass < 2; pass++) {
         first = count;
         for (int32_t i = 0; i < m->count; i++) {
@@ -460,7 +474,7 @@ static bool write_outer(ts_maker *m, int32_t big, ts_cuda_chain_table *t, int64_
     return true;
 }
 
-bool ts_maker_begin(ts_maker *m, int64_t tile_elements, ts_cuda_chain_table *t, int64_t *tiles)
+bool ts_maker_begin(ts_maker *m, int64_t tile_elements, int64_t longest_run, ts_cuda_chain_table *t, int64_t *tiles)
 {
     const tensum_plan *plan = m->emission->program->plan;
     const int32_t big = ts_chain_big_of(plan, ts_maker_step_of(m, 0)), steps = m->group->count;
@@ -480,7 +494,7 @@ bool ts_maker_begin(ts_maker *m, int64_t tile_elements, ts_cuda_chain_table *t, 
     for (int32_t i = 0; i < set.count; i++) {
         m->labels[m->count++] = (ts_tile_label){.label = set.labels[i], .extent = ts_plan_extent(plan, set.labels[i])};
     }
-    choose_run(m, big, tile_elements / most / least_pitch * least_pitch);
+    choose_run(m, big, ts_max64(1, most), tile_elements / most / least_pitch * least_pitch, longest_run, least_pitch);
     m->pitch = (m->run + least_pitch - 1) / least_pitch * least_pitch;
     for (int32_t i = 0; i < m->count; i++) {
         m->labels[i].a = ts_maker_stride_in(m, big, m->labels[i].label);
@@ -531,7 +545,7 @@ static bool make(ts_maker *m, ts_cuda_chain *p, uint32_t *shared_bytes)
             ts_cuda_compact_extra(m->emission, ts_maker_step_of(m, k)->c, &m->slots[k]);
         }
     }
-    if (!ts_maker_begin(m, ts_chain_tile_elements(plan), t, &p->tile_count)) {
+    if (!ts_maker_begin(m, ts_chain_tile_elements(plan), TS_CHAIN_LONGEST_RUN * ts_chain_run_elements(plan), t, &p->tile_count)) {
         return false;
     }
     sizes[0] = ts_maker_lay_out(m, 0, big);

@@ -277,6 +277,10 @@ static tensum_status stream_contract(ts_cuda_list *list, const ts_cuda_kernels *
                               tensum_dtype_bytes(kernels->dtype), &p, added);
 }
 
+#ifndef TS_FOLD_LEAST_TILES
+#define TS_FOLD_LEAST_TILES 2 /* of a multiprocessor; tuned by bench/tune/networks.sh */
+#endif
+
 /* Two huge operands with few results: each is read once. By sizes alone, so that scratch is known before a run. */
 static bool suits_fold(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec)
 {
@@ -284,9 +288,9 @@ static bool suits_fold(const ts_cuda_list *list, const ts_cuda_kernels *kernels,
     return kernels->has[TS_CUDA_KERNEL_FOLD] && kernels->has[TS_CUDA_KERNEL_COMBINE] && spec->winner_bytes == 0 &&
            spec->batch <= 256 && rows_a <= 256 && rows_b <= 256 && (spec->left <= 16 || spec->right <= 16) &&
            rows_a * spec->right <= TS_CUDA_FOLD_THREADS * TS_CUDA_FOLD_SHARE &&
-           spec->sum >= 4 * TS_CUDA_FOLD_TERMS * (int64_t)list->units &&
+           spec->sum >= TS_FOLD_LEAST_TILES * TS_CUDA_FOLD_TERMS * (int64_t)list->units &&
            ts_cuda_fold_shared((int32_t)(rows_a + rows_b), (uint32_t)tensum_dtype_bytes(kernels->dtype),
-                               (uint32_t)ts_cuda_arithmetic_bytes(kernels->dtype)) <= 112 * 1024;
+                               (uint32_t)ts_cuda_arithmetic_bytes(kernels->dtype)) <= (uint32_t)list->device->shared_limit;
 }
 
 static tensum_status add_fold(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,

@@ -275,7 +275,9 @@ TS_CUDA_SHARED uint32_t ts_cuda_move_shared(const ts_cuda_move *p)
  * `table` is the device address of a ts_cuda_chain_table and what follows it; its first `copied` bytes go to shared
  * memory. Other offsets are bytes of shared memory, but for those of the table, which are bytes from its start. */
 #define TS_CUDA_CHAIN_STEPS 6
+#ifndef TS_CUDA_CHAIN_THREADS
 #define TS_CUDA_CHAIN_THREADS 512 /* at most */
+#endif
 #define TS_CUDA_CHAIN_BASES 64    /* tiles whose places are known ahead, by halves */
 typedef struct ts_cuda_chain {
     ts_cuda_pointer a, b[TS_CUDA_CHAIN_STEPS], c[TS_CUDA_CHAIN_STEPS]; /* c: slot and offset 0 where not stored */
@@ -327,8 +329,13 @@ typedef struct ts_cuda_chain_table {
  * its result into that of what it read, which takes its place, and adds to its tiny operand's gradient. Those sums are kept
  * in registers over all tiles of a block; blocks leave theirs in `partial` [block][result], to be added up afterwards.
  * `cut` places, bases and lists are a chain's; the places of g and d are those of two results, GIVEN and MADE. */
-#define TS_CUDA_BACK_STEPS 3
+#define TS_CUDA_BACK_STEPS 2
+#ifndef TS_CUDA_BACK_THREADS
 #define TS_CUDA_BACK_THREADS 256
+#endif
+#ifndef TS_CUDA_BACK_BLOCKS
+#define TS_CUDA_BACK_BLOCKS 2 /* at a time on a multiprocessor */
+#endif
 #define TS_CUDA_BACK_GIVEN (TS_CUDA_CHAIN_STEPS - 2)
 #define TS_CUDA_BACK_MADE (TS_CUDA_CHAIN_STEPS - 1)
 typedef struct ts_cuda_chain_back {
@@ -365,7 +372,9 @@ TS_CUDA_SHARED TS_CUDA_CONSTEXPR int32_t ts_cuda_back_share(uint32_t bytes) { re
 /* Subtrees of small steps: item = one of them, whose operands and results all lie in shared memory. `table` is the device
  * address of ts_cuda_tree_item [tile_count]; other offsets are bytes from there. `buffer`: bytes of shared memory for the
  * tables of a step; there are two of them, and values come behind. */
+#ifndef TS_CUDA_TREE_THREADS
 #define TS_CUDA_TREE_THREADS 128
+#endif
 typedef struct ts_cuda_tree {
     uint64_t table;
     int64_t tile_count, modulus;
@@ -400,9 +409,15 @@ typedef struct ts_cuda_tree_term {
 
 /* Two huge operands whose contraction has few results: a block loads all rows of both for a tile of terms, and adds to
  * all results; blocks are the splits of a combine. Modes as in ts_cuda_contract. */
+#ifndef TS_CUDA_FOLD_THREADS
 #define TS_CUDA_FOLD_THREADS 256
+#endif
+#ifndef TS_CUDA_FOLD_SHARE
 #define TS_CUDA_FOLD_SHARE 4  /* most results of a thread */
+#endif
+#ifndef TS_CUDA_FOLD_TERMS
 #define TS_CUDA_FOLD_TERMS 64 /* per tile */
+#endif
 typedef struct ts_cuda_fold {
     ts_cuda_pointer a, b;
     uint64_t partial; /* [block][result], type of arithmetic */

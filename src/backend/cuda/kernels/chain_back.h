@@ -10,6 +10,7 @@ template <typename P> struct ts_chain_back {
     typedef ts_chain<P> chain;
     static const int V = chain::V, PLACES = chain::PLACES;
     static const int SHARE = ts_cuda_back_share(sizeof(value)); /* sums of a thread per step */
+    static const int PITCH = SHARE + 1;                         /* so that threads do not meet in one bank */
     static const int LANES = 16;                                /* that are added by one thread in the end */
 
     /* Elements of a unit beyond the tile's end count as 0, whatever the operands are. */
@@ -129,20 +130,20 @@ template <typename P> struct ts_chain_back {
     TS_DEVICE void finish(const ts_cuda_chain_step &s, const ts_cuda_back_step &b, value *room, const value *sums, value *partial)
     {
         const int32_t lanes = b.lanes, groups = (lanes + LANES - 1) / LANES, each = b.terms_each * s.columns;
-        value *parts = room + ts_threads() * SHARE;
+        value *parts = room + ts_threads() * PITCH;
         ts_sync();
 #pragma unroll
         for (int i = 0; i < SHARE; i++) {
-            room[ts_thread() * SHARE + i] = sums[i];
+            room[ts_thread() * PITCH + i] = sums[i];
         }
         ts_sync();
         for (int32_t i = ts_thread(); i < b.results * groups; i += ts_threads()) {
             const int32_t result = i / groups, first = i % groups * LANES, rest = result % each;
             const int32_t past = first + LANES < lanes ? first + LANES : lanes;
-            const value *from = room + result / each * lanes * SHARE + rest / s.columns * b.columns_each + rest % s.columns;
-            value sum = from[first * SHARE];
+            const value *from = room + result / each * lanes * PITCH + rest / s.columns * b.columns_each + rest % s.columns;
+            value sum = from[first * PITCH];
             for (int32_t lane = first + 1; lane < past; lane++) {
-                sum = P::add(sum, from[lane * SHARE], 0);
+                sum = P::add(sum, from[lane * PITCH], 0);
             }
             parts[i] = sum;
         }

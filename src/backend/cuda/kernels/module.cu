@@ -71,7 +71,7 @@
     TS_KERNEL(TS_NAME(d, check), ts_cuda_check, TS_CUDA_THREADS) { ts_check<pair_##d>(p); }
 
 #define TS_BACK(d)                                                                                                         \
-    TS_KERNEL_BLOCKS(TS_NAME(d, chain_back), ts_cuda_chain_back, TS_CUDA_BACK_THREADS, 2) { ts_chain_back<pair_##d>::run(p); }
+    TS_KERNEL_BLOCKS(TS_NAME(d, chain_back), ts_cuda_chain_back, TS_CUDA_BACK_THREADS, TS_CUDA_BACK_BLOCKS) { ts_chain_back<pair_##d>::run(p); }
 #define TS_BACK_f16
 #define TS_BACK_bf16
 #define TS_BACK_f32 TS_BACK(f32)
