@@ -39,6 +39,10 @@ done
   for v in as-is $variants $kernels as-is; do
     [ -x "$work/$v/tensum" ] || continue
     printf '%-36s' "$v"
-    for s in $semirings; do printf '%14s%14s' "$(bench "$v" "$s")" "$(bench "$v" "$s" --gradient)"; done; echo
+    for s in $semirings; do
+      value=$(bench "$v" "$s"); gradient=$(bench "$v" "$s" --gradient)
+      printf '%14.5g%14.5g' "${value:-nan}" "${gradient:-nan}"
+    done
+    echo
   done
 } | tee "$out/networks.txt"
