@@ -225,6 +225,21 @@ static void around_edges(void **unused)
         check(TENSUM_MAX_PLUS, TENSUM_F32, (pattern)(i % PATTERN_COUNT), 9, 20, sums[i], (int)i % 5);
     }
 }
+/* Results are stored another way where a tile has no edges and all terms are still in shared memory. */
+static void whole_tiles(void **unused)
+{
+    const int64_t sums[] = {4, 16, 32, 48, 60, 62, 64, 68};
+    (void)unused;
+    for (size_t pair = 0; pair < sizeof pairs / sizeof pairs[0]; pair++) {
+        for (int which = 0; which < PATTERN_COUNT; which++) {
+            check(pairs[pair].semiring, pairs[pair].dtype, (pattern)which, 64, 64, sums[(pair * 5 + (size_t)which * 3) % 8], (int)(pair + (size_t)which) % 5);
+        }
+    }
+    for (int which = 0; which < PATTERN_COUNT; which++) {
+        check(TENSUM_MAX_PLUS, TENSUM_F32, (pattern)which, 128, 64, 64, which % 5);
+        check(TENSUM_MAX_PLUS, TENSUM_F32, (pattern)which, 64, 128, 60, (which + 1) % 5);
+    }
+}
 static void more_intervals_than_bytes_can_number(void **unused)
 {
     (void)unused;
@@ -237,7 +252,8 @@ static void more_intervals_than_bytes_can_number(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(around_edges), cmocka_unit_test(more_intervals_than_bytes_can_number)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(around_edges), cmocka_unit_test(whole_tiles),
+                                       cmocka_unit_test(more_intervals_than_bytes_can_number)};
     const int unable = machine_open();
     return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -412,6 +412,7 @@ struct ts_tile {
         }
     }
     static const bool RISES = M::rises && Track != 1 && BK % 2 == 0 && TM * TN >= 32;
+    static const bool FOLLOWS_RISEN = M::rises && Track == 1 && TM * TN >= 16;
     /* Have all sums of the warp risen above -0? Once they have, they stay there. */
     TS_DEVICE bool risen(const sums &s)
     {
@@ -595,6 +596,50 @@ struct ts_tile {
         }
     }
 
+    /* Results of a row that are staged at once; results of a thread in a part, and how many of them are found together. */
+    static const int STAGED = Track == 1 ? ts_least(VB, 16 / (int)sizeof(value)) : 1;
+    static const int EACH = PART * BN / THREADS, TOGETHER = EACH % 4 == 0 ? 4 : 1, ROWS_APART = THREADS / BN;
+    static_assert(Track != 1 || THREADS % BN == 0, "a thread stores results of one column");
+    /* A part of a whole tile, with winners that are found in the panels: several results of a thread at a time, so that
+     * their reads wait together. Rows are sums of what a thread and what its n-th result adds, for extents are powers of two. */
+    TS_DEVICE void finish_plain(const ts_cuda_contract &p, int pass, const value *results, const uint32_t *indices,
+                                const ts_context &context)
+    {
+        const uint32_t thread = (uint32_t)ts_thread(), low = thread / BN, column = thread % BN;
+        const int row = row_of_part((int)low, pass);
+        storage *c = reinterpret_cast<storage *>(ts_address(p.c)) + c_column()[column];
+        char *w = ts_address(p.w) + w_column()[column] * p.winner_bytes;
+        results += low * BN + column;
+        indices += low * BN + column;
+#pragma unroll
+        for (int first = 0; first < EACH; first += TOGETHER) {
+            int32_t term[TOGETHER];
+            value best[TOGETHER];
+#pragma unroll
+            for (int i = 0; i < TOGETHER; i++) {
+                const int n = first + i;
+                best[i] = P::finish(results[n * ROWS_APART * BN]);
+                term[i] = follow::nearby(row + row_of_part(n * ROWS_APART, 0), (int)column, indices[n * ROWS_APART * BN], context);
+                term[i] = (int32_t)ts_settled_winner<P>(best[i], term[i]);
+            }
+#pragma unroll
+            for (int i = 0; i < TOGETHER; i++) {
+                c[c_row()[row + row_of_part((first + i) * ROWS_APART, 0)]] = P::store(best[i]);
+            }
+            if (p.winner_bytes == 4) {
+#pragma unroll
+                for (int i = 0; i < TOGETHER; i++) {
+                    ts_put_winner(w, w_row()[row + row_of_part((first + i) * ROWS_APART, 0)], term[i], 4);
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < TOGETHER; i++) {
+                    ts_put_winner(w, w_row()[row + row_of_part((first + i) * ROWS_APART, 0)], term[i], 8);
+                }
+            }
+        }
+    }
+
     /* Store the values, and winners that were followed beside them. */
     TS_DEVICE void finish(const sums &s, const ts_tile &t, const ts_cuda_contract &p, const ts_contract_item &place, int32_t nothing,
                           const ts_context &context)
@@ -606,22 +651,41 @@ struct ts_tile {
          * columns and the code that stores is there once. */
         value *results = reinterpret_cast<value *>(Track == 1 ? search_at() : panels_at());
         uint32_t *indices = reinterpret_cast<uint32_t *>(search_at() + PART * BN * (int)sizeof(value));
+        /* A whole tile whose sum is whole and still in the panels. */
+        const bool plain = Track == 1 && p.splits == 1 && !accumulate && p.sum != 0 && p.sum <= PANELS * BK &&
+                           p.sum % follow::GROUP == 0 && place.left_tile * BM + BM <= p.left && place.right_tile * BN + BN <= p.right;
         for (int pass = 0; pass < PASSES; pass++) {
             ts_sync();
 #pragma unroll
             for (int i = 0; i < TM; i++) {
 #pragma unroll
-                for (int j = 0; j < TN; j++) {
+                for (int j = 0; j < TN; j += STAGED) {
                     if (i / (TM / PASSES) == pass) {
                         int at = part_row_of(i) * BN + column_of(j) + nothing;
-                        results[at] = M::result(s.at[i][j / M::pack], j % M::pack, context);
+                        ts_vector<value, STAGED> staged;
+#pragma unroll
+                        for (int k = 0; k < STAGED; k++) {
+                            staged.at[k] = M::result(s.at[i][(j + k) / M::pack], (j + k) % M::pack, context);
+                        }
+                        *reinterpret_cast<ts_vector<value, STAGED> *>(results + at) = staged;
                         if constexpr (Track == 1) {
-                            indices[at] = s.index[i][j];
+                            ts_vector<uint32_t, STAGED> numbers;
+#pragma unroll
+                            for (int k = 0; k < STAGED; k++) {
+                                numbers.at[k] = s.index[i][j + k];
+                            }
+                            *reinterpret_cast<ts_vector<uint32_t, STAGED> *>(indices + at) = numbers;
                         }
                     }
                 }
             }
             ts_sync();
+            if constexpr (Track == 1) {
+                if (plain) {
+                    finish_plain(p, pass, results, indices, context);
+                    continue;
+                }
+            }
 #pragma unroll 1
             for (int at = ts_thread(); at < PART * BN; at += THREADS) {
                 int row = row_of_part(at / BN, pass), column = at % BN;
@@ -741,8 +805,14 @@ struct ts_tile {
                     const int32_t terms = panel + 1 == panels ? tail : BK;
                     if constexpr (Track == 1) {
                         static_assert(BK % follow::GROUP == 0, "groups do not cross panels");
-                        follow::panel(s, panel_a(stage) + row_of(0), panel_b(stage) + column_of(0),
-                                      (uint32_t)panel * (BK / follow::GROUP), terms, context);
+                        const left_type *pa = panel_a(stage) + row_of(0);
+                        const right_type *pb = panel_b(stage) + column_of(0);
+                        if (FOLLOWS_RISEN && high && terms == BK) {
+                            follow::panel_risen(s, pa, pb, (uint32_t)panel * (BK / follow::GROUP));
+                        } else {
+                            follow::panel(s, pa, pb, (uint32_t)panel * (BK / follow::GROUP), terms, context);
+                            high = FOLLOWS_RISEN && (panel < 4 || panel % 16 == 0) && risen(s);
+                        }
                     } else if (RISES && high && terms == BK) {
                         compute_risen(s, stage);
                     } else {
