@@ -15,7 +15,7 @@
 
 #define MOST_LEFT 120
 #define MOST_RIGHT 150
-#define MOST_SUM 4500
+#define MOST_SUM 6500
 #define PLANTED 3 /* in a row of a, and in a column of b */
 
 static uint64_t state = 20240607;
@@ -52,7 +52,7 @@ static int64_t *winners;
 
 static void one_case(ts_algebra algebra)
 {
-    static const int64_t sums[] = {1, 16, 31, 32, 33, 64, 100, 255, 256, 257, 512, 513, 1000, 1024, 2047, 2049, 4097, 4500};
+    static const int64_t sums[] = {1, 16, 31, 32, 33, 64, 100, 255, 256, 257, 512, 513, 1000, 1024, 2047, 2049, 4097, 6145, 6500};
     const int64_t left = 1 + below(below(2) == 0 ? 12 : MOST_LEFT), right = 1 + below(below(2) == 0 ? 17 : MOST_RIGHT);
     const int64_t sum = sums[below((int64_t)(sizeof sums / sizeof *sums))];
     const bool bits = algebra.semiring == TENSUM_OR_AND;

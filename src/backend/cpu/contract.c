@@ -6,10 +6,10 @@
 #define SHARED_BYTES ((int64_t)64 << 20)     /* packed columns shared by all workers */
 #define LEAST_DEPTH_BYTES ((int64_t)1 << 10) /* packed depth of one row in a chunk */
 #define MOST_DEPTH_BYTES ((int64_t)4 << 10)
-#define GROUP_BYTES ((int64_t)8 << 10)       /* packed depth of one row in a group of chunks: at most 255 blocks of winners */
+#define GROUP_BYTES ((int64_t)12 << 10)      /* packed depth of one row in a group of chunks: at most 255 blocks of winners */
 #define TILES_BYTES ((int64_t)1 << 20)       /* accumulators that wait for the next group */
 #define ROW_PANELS 6                         /* of a task, at most */
-#define WINNER_ROW_PANELS 8                  /* more, because columns are turned into lines for each task */
+#define WINNER_ROW_PANELS 12                 /* more, because columns are turned into cells for each task */
 
 typedef struct contract_side {
     const uint8_t *data;
@@ -36,9 +36,10 @@ typedef struct contract_job {
     bool shared;                      /* columns are packed once, before the tasks */
     int64_t range, range_first, range_size; /* shared: columns packed at a time; the present ones */
     int64_t batch_first;              /* shared: the present batch item */
-    size_t tile_bytes, line;          /* bytes of a tile's accumulators; packed elements per line */
+    size_t tile_bytes;                /* of its accumulators */
+    int64_t line;                     /* packed depths of a group */
     size_t rows_a, rows_c, rows_w, columns_b, columns_c, columns_w, depth_a, depth_b;
-    size_t packed_a, packed_b, lines_a, lines_b, seen_a, seen_b, shifts_a, shifts_b, tiles, winner_tiles, blocks, inexact;
+    size_t packed_a, packed_b, cells_b, seen_a, seen_b, shifts_a, shifts_b, tiles, found, positions, winner_tiles, blocks, inexact;
     size_t worker_bytes, shared_bytes;
     uint8_t *shared_scratch, *worker_scratch;
 } contract_job;
@@ -103,16 +104,14 @@ static void lay_out(contract_job *job, int64_t threads)
     const int64_t depth_packed = divide_up(job->depth_block, words);
     job->group = ts_min64(job->chunks, GROUP_BYTES / (depth_limit * packed));
     job->groups = divide_up(job->chunks, job->group);
-    /* Not a power of two, which would put all lines into the same few sets of the cache. */
-    const int64_t group_packed = job->group * depth_packed;
-    job->line = (size_t)(divide_up(group_packed * packed, 64) * 64 + 64) / (size_t)packed;
+    job->line = job->group * depth_packed;
 
     /* Panels per task: few enough to stay in cache and to balance the workers. */
-    const bool lines = winners && kernel->pack_lines != NULL;
-    const int64_t row_bytes = group_packed * packed, panel_bytes = row_bytes * kernel->columns;
-    int64_t panels = lines ? (caches.second / 8 * 7 - 2 * panel_bytes) / (2 * row_bytes * kernel->rows)
+    const bool cells = winners && kernel->pack_cells != NULL;
+    const int64_t row_bytes = ts_min64(job->line, divide_up(spec->sum, words)) * packed, panel_bytes = row_bytes * kernel->columns;
+    int64_t panels = cells ? (caches.second / 8 * 7 - 2 * panel_bytes) / (row_bytes * kernel->rows)
                            : caches.second / 2 / (row_bytes * kernel->rows);
-    panels = ts_max64(1, ts_min64(panels, lines ? WINNER_ROW_PANELS : ROW_PANELS));
+    panels = ts_max64(1, ts_min64(panels, cells ? WINNER_ROW_PANELS : ROW_PANELS));
     int64_t best = panels, best_load = INT64_MAX;
     for (int64_t p = panels; p >= ts_max64(1, panels / 2); p--) {
         int64_t load = divide_up(divide_up(row_panels, p), threads) * p;
@@ -164,13 +163,14 @@ static void lay_out(contract_job *job, int64_t threads)
     job->columns_w = take(&worker, job->column_block, 8);
     job->depth_a = take(&worker, job->depth_block, 8);
     job->depth_b = take(&worker, job->depth_block, 8);
-    job->packed_a = take(&worker, job->row_block * group_packed, (size_t)packed);
+    job->packed_a = take(&worker, job->row_block * job->line, (size_t)packed);
     job->seen_a = take(&worker, panels * job->group, 1);
     job->shifts_a = take(&worker, kernel->shifted ? job->row_block : 0, 8);
-    job->lines_a = take(&worker, lines ? job->row_block * (int64_t)job->line : 0, (size_t)packed);
-    job->lines_b = take(&worker, lines ? kernel->columns * (int64_t)job->line : 0, (size_t)packed);
+    job->cells_b = take(&worker, cells ? kernel->columns * job->line : 0, (size_t)packed);
     job->tiles = take(&worker, tiles, job->tile_bytes);
-    job->winner_tiles = take(&worker, winners ? tiles * tile : 0, 8);
+    job->found = take(&worker, winners ? panels * tile : 0, 4);
+    job->positions = take(&worker, cells ? panels * tile : 0, 1);
+    job->winner_tiles = take(&worker, winners && job->groups > 1 ? tiles * tile : 0, 8);
     job->blocks = take(&worker, winners ? tiles * tile : 0, (size_t)kernel->block_bytes);
     job->inexact = take(&worker, kernel->shifted ? panels * tile : 0, 1);
     size_t *columns = job->shared ? &shared : &worker;
@@ -251,26 +251,21 @@ static void shifts(const contract_job *job, const contract_side *side, const uin
     }
 }
 
-static void pack_block(const contract_job *job, const contract_side *side, const uint8_t *data, int32_t width, int64_t first, int64_t count,
-                       const int64_t *rows, const int64_t *depths, int64_t depth, const double *row_shifts,
-                       uint8_t *packed, uint8_t *seen, uint8_t *lines)
+/* Panels `stride` packed elements from each other. */
+static void pack_block(const contract_job *job, const contract_side *side, const uint8_t *data, int32_t width, int64_t count,
+                       const int64_t *rows, const int64_t *depths, int64_t depth, const double *row_shifts, bool cells,
+                       uint8_t *packed, int64_t stride, uint8_t *seen)
 {
-    const int64_t stride = width * divide_up(depth, job->kernel->words) * job->kernel->packed_bytes;
     const bool depth_unit = ts_cpu_unit(depths, depth);
-    for (int64_t i = 0; i < count; i += width) {
+    for (int64_t i = 0; i < count; i += width, packed += stride * job->kernel->packed_bytes) {
         ts_cpu_panel panel = {
-            .source = data, .rows = rows + first + i, .depths = depths, .width = width,
+            .source = data, .rows = rows + i, .depths = depths, .width = width,
             .count = (int32_t)ts_min64(width, count - i), .depth = depth, .depth_unit = depth_unit,
             .conjugate = side->conjugate, .modulus = job->spec->algebra.modulus,
-            .shifts = row_shifts != NULL ? row_shifts + first + i : NULL,
+            .shifts = row_shifts != NULL ? row_shifts + i : NULL,
         };
         panel.rows_unit = ts_cpu_unit(panel.rows, panel.count);
-        const int64_t p = i / width;
-        seen[p] = (uint8_t)job->kernel->pack(&panel, packed + p * stride);
-        if (lines != NULL) {
-            job->kernel->pack_lines(&panel, (int64_t)job->line,
-                                    lines + i * (int64_t)job->line * job->kernel->packed_bytes);
-        }
+        *seen++ = (uint8_t)(cells ? job->kernel->pack_cells(&panel, packed) : job->kernel->pack(&panel, packed));
     }
 }
 
@@ -291,7 +286,7 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
     const int64_t first = group * PACK_PANELS * kernel->columns;
     const int64_t count = ts_min64(PACK_PANELS * kernel->columns, job->range_size - first);
     const int64_t panels = job->range / kernel->columns;
-    const size_t depth_packed = (size_t)divide_up(job->depth_block, kernel->words);
+    const int64_t full_depth = divide_up(job->depth_block, kernel->words);
     double *column_shifts = kernel->shifted ? (double *)(void *)(job->shared_scratch + job->shifts_b) + first : NULL;
 
     ts_cpu_offsets(job->batch_modes, spec->batch_count, job->columns.tensor, job->batch_first, 1, &batch);
@@ -303,36 +298,48 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
     for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
         const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
         ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depths);
-        pack_block(job, &job->columns, data, kernel->columns, 0, count, rows, depths, depth, column_shifts,
+        const int64_t depth_packed = divide_up(depth, kernel->words);
+        pack_block(job, &job->columns, data, kernel->columns, count, rows, depths, depth, column_shifts, false,
                    job->shared_scratch + job->packed_b +
-                       (size_t)(chunk * job->range) * depth_packed * (size_t)kernel->packed_bytes +
-                       (size_t)first * (size_t)divide_up(depth, kernel->words) * (size_t)kernel->packed_bytes,
-                   job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS, NULL);
+                       (size_t)(chunk * job->range * full_depth + first * depth_packed) * (size_t)kernel->packed_bytes,
+                   depth_packed * kernel->columns, job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS);
     }
 }
 
-static void put_winners(const contract_job *job, const int64_t *tile, int64_t rows, int64_t columns, int64_t offset,
-                        const int64_t *rows_w, const int64_t *columns_w)
+/* What was found in one group of chunks, with what the groups before it found: kept in `tile` until the last. */
+static void put_winners(const contract_job *job, int64_t group, const int32_t *found, int64_t *tile, int64_t rows,
+                        int64_t columns, int64_t offset, const int64_t *rows_w, const int64_t *columns_w)
 {
-    const bool unit = ts_cpu_unit(columns_w, columns);
-    for (int64_t i = 0; i < rows; i++, tile += job->kernel->columns) {
-        const int64_t at = offset + rows_w[i];
-        if (job->spec->winner_bytes == 4) {
-            int32_t *to = job->winners;
-            if (unit) {
-                to += at + columns_w[0];
-                for (int64_t j = 0; j < columns; j++) {
-                    to[j] = (int32_t)tile[j];
-                }
-                continue;
-            }
+    const bool unit = ts_cpu_unit(columns_w, columns), narrow = job->spec->winner_bytes == 4;
+    const int64_t width = job->kernel->columns, base = group * job->group * job->depth_block;
+    int64_t alone[TS_MAX_TILE_COLUMNS];
+    for (int64_t i = 0; i < rows; i++, found += width) {
+        int64_t *row = job->groups > 1 ? tile + i * width : alone;
+        if (group == 0) {
             for (int64_t j = 0; j < columns; j++) {
-                to[at + columns_w[j]] = (int32_t)tile[j];
+                row[j] = found[j] < 0 ? 0 : found[j];
             }
         } else {
-            int64_t *to = job->winners;
             for (int64_t j = 0; j < columns; j++) {
-                to[at + columns_w[j]] = tile[j];
+                row[j] = found[j] == TS_FOUND_NONE ? row[j] : found[j] == TS_FOUND_FIRST ? 0 : base + found[j];
+            }
+        }
+        if (group + 1 < job->groups) {
+            continue;
+        }
+        const int64_t at = offset + rows_w[i];
+        if (narrow && unit) {
+            int32_t *to = (int32_t *)job->winners + at + columns_w[0];
+            for (int64_t j = 0; j < columns; j++) {
+                to[j] = (int32_t)row[j];
+            }
+        } else if (narrow) {
+            for (int64_t j = 0; j < columns; j++) {
+                ((int32_t *)job->winners)[at + columns_w[j]] = (int32_t)row[j];
+            }
+        } else {
+            for (int64_t j = 0; j < columns; j++) {
+                ((int64_t *)job->winners)[at + columns_w[j]] = row[j];
             }
         }
     }
@@ -389,7 +396,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
     const ts_contract_spec *spec = job->spec;
     const ts_cpu_kernel *kernel = job->kernel;
     const int64_t element = (int64_t)job->element;
-    const bool winners = spec->winner_bytes != 0, lines = winners && kernel->pack_lines != NULL;
+    const bool winners = spec->winner_bytes != 0, cells = winners && kernel->pack_cells != NULL;
     uint8_t *scratch = job->worker_scratch + (size_t)worker * job->worker_bytes;
     uint8_t *columns_scratch = job->shared ? job->shared_scratch : scratch;
     int64_t *rows_a = (int64_t *)(void *)(scratch + job->rows_a), *rows_c = (int64_t *)(void *)(scratch + job->rows_c);
@@ -398,6 +405,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
     int64_t *columns_c = (int64_t *)(void *)(scratch + job->columns_c);
     int64_t *columns_w = (int64_t *)(void *)(scratch + job->columns_w);
     int64_t *depth_a = (int64_t *)(void *)(scratch + job->depth_a), *depth_b = (int64_t *)(void *)(scratch + job->depth_b);
+    int32_t *found = (int32_t *)(void *)(scratch + job->found);
     int64_t *winner_tiles = (int64_t *)(void *)(scratch + job->winner_tiles);
     double *row_shifts = kernel->shifted ? (double *)(void *)(scratch + job->shifts_a) : NULL;
     double *column_shifts = kernel->shifted ? (double *)(void *)(columns_scratch + job->shifts_b) : NULL;
@@ -439,17 +447,15 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
     const int64_t row_panels = divide_up(row_count, kernel->rows), column_panels = divide_up(column_count, kernel->columns);
     const int64_t tile = kernel->rows * kernel->columns;
     const int64_t full_depth = divide_up(job->depth_block, kernel->words); /* of a chunk, packed elements */
-    const int64_t chunk_a = full_depth * kernel->packed_bytes * job->row_block;
     const int64_t chunk_b = full_depth * kernel->packed_bytes * (job->shared ? job->range : job->column_block);
     const int64_t seen_stride_b = (job->shared ? job->range : job->column_block) / kernel->columns;
-    const int64_t lines_per_chunk = full_depth * kernel->packed_bytes;
     for (int64_t group = 0; group < job->groups; group++) {
         const int64_t chunk_first = group * job->group, chunk_end = ts_min64(chunk_first + job->group, job->chunks);
         const int64_t from = chunk_first * job->depth_block, until = ts_min64(chunk_end * job->depth_block, spec->sum);
         const bool last = group + 1 == job->groups;
         uint8_t *packed_a = scratch + job->packed_a, *packed_b = columns_scratch + job->packed_b;
         uint8_t *seen_a = scratch + job->seen_a, *seen_b = columns_scratch + job->seen_b;
-        uint8_t *lines_a = scratch + job->lines_a, *lines_b = scratch + job->lines_b;
+        uint8_t *cells_b = scratch + job->cells_b;
         if (job->shared) {
             packed_b += chunk_first * chunk_b;
             seen_b += chunk_first * seen_stride_b + column_first / kernel->columns;
@@ -458,12 +464,12 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
             const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
             const int64_t n = chunk - chunk_first;
             ts_cpu_offsets(job->sum_modes, spec->sum_count, job->rows.tensor, start, depth, depth_a);
-            pack_block(job, &job->rows, a, kernel->rows, 0, row_count, rows_a, depth_a, depth, row_shifts,
-                       packed_a + n * chunk_a, seen_a + n * row_panels, lines ? lines_a + n * lines_per_chunk : NULL);
+            pack_block(job, &job->rows, a, kernel->rows, row_count, rows_a, depth_a, depth, row_shifts, cells,
+                       packed_a + n * full_depth * kernel->rows * kernel->packed_bytes, job->line * kernel->rows, seen_a + n * row_panels);
             if (!job->shared) {
                 ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depth_b);
-                pack_block(job, &job->columns, b, kernel->columns, 0, column_count, columns_b, depth_b, depth, column_shifts,
-                           packed_b + n * chunk_b, seen_b + n * seen_stride_b, NULL);
+                pack_block(job, &job->columns, b, kernel->columns, column_count, columns_b, depth_b, depth, column_shifts, false,
+                           packed_b + n * chunk_b, divide_up(depth, kernel->words) * kernel->columns, seen_b + n * seen_stride_b);
             }
         }
         for (int64_t q = 0; q < column_panels; q++) {
@@ -471,16 +477,8 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
             const int64_t columns = ts_min64(kernel->columns, column_count - q * kernel->columns);
             uint8_t *tiles = scratch + job->tiles + (size_t)number * job->tile_bytes;
             uint8_t *block_tiles = winners ? scratch + job->blocks + number * tile * kernel->block_bytes : NULL;
-            int64_t *where = winners ? winner_tiles + number * tile : NULL;
             if (winners) {
-                memset(block_tiles, 0xff, (size_t)(row_panels * tile * kernel->block_bytes));
-            }
-            if (last) {
-                fetch_result(job->c + batch_c * element, job->element, rows_c, row_count, columns_c + q * kernel->columns, columns);
-                if (winners) {
-                    fetch_result((const uint8_t *)job->winners + batch_w * spec->winner_bytes, spec->winner_bytes, rows_w, row_count,
-                                 columns_w + q * kernel->columns, columns);
-                }
+                memset(block_tiles, cells && group == 0 ? 0 : 0xff, (size_t)(row_panels * tile * kernel->block_bytes));
             }
             for (int64_t p = 0; p < row_panels && group == 0; p++) {
                 kernel->start(tiles + (size_t)p * job->tile_bytes);
@@ -488,14 +486,21 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
             for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
                 const int64_t n = chunk - chunk_first;
                 const int64_t depth = divide_up(ts_min64(job->depth_block, spec->sum - chunk * job->depth_block), kernel->words);
-                const int64_t stride_a = depth * kernel->packed_bytes * kernel->rows;
                 const int64_t stride_b = depth * kernel->packed_bytes * kernel->columns;
                 const int64_t first_block = winners ? n * full_depth / kernel->winner_block : 0;
                 const uint8_t *panel_b = packed_b + n * chunk_b + (job->shared ? column_first / kernel->columns + q : q) * stride_b;
                 for (int64_t p = 0; p < row_panels; p++) {
                     uint8_t *accumulators = tiles + (size_t)p * job->tile_bytes;
                     uint8_t *blocks = winners ? block_tiles + p * tile * kernel->block_bytes : NULL;
-                    const uint8_t *panel_a = packed_a + n * chunk_a + p * stride_a;
+                    if (chunk + 1 == job->chunks) { /* a few lines at a time, which do not hold up the tile's own */
+                        const int64_t row = p * kernel->rows, rows = ts_min64(kernel->rows, row_count - row);
+                        fetch_result(job->c + batch_c * element, job->element, rows_c + row, rows, columns_c + q * kernel->columns, columns);
+                        if (winners) {
+                            fetch_result((const uint8_t *)job->winners + batch_w * spec->winner_bytes, spec->winner_bytes, rows_w + row,
+                                         rows, columns_w + q * kernel->columns, columns);
+                        }
+                    }
+                    const uint8_t *panel_a = packed_a + (p * job->line + n * full_depth) * kernel->rows * kernel->packed_bytes;
                     if (troubled(kernel->trouble, seen_a[n * row_panels + p], seen_b[n * seen_stride_b + q])) {
                         kernel->multiply_careful(depth, panel_a, panel_b, accumulators, blocks, first_block);
                     } else if (winners) {
@@ -504,20 +509,19 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
                         kernel->multiply(depth, panel_a, panel_b, accumulators);
                     }
                 }
-                if (lines) {
-                    kernel->column_lines(depth, panel_b, (int64_t)job->line, lines_b + n * lines_per_chunk);
+                if (cells) {
+                    kernel->column_cells(depth, panel_b, job->line, cells_b + n * full_depth * kernel->cell_columns * kernel->packed_bytes);
                 }
             }
             if (winners) {
-                if (group == 0) {
-                    memset(where, 0, (size_t)(row_panels * tile) * sizeof *where);
-                }
                 const ts_cpu_find find = {
-                    .depth = until - from, .accumulators = tiles, .blocks = block_tiles,
-                    .a = lines_a, .b = lines_b, .line = (int64_t)job->line,
-                    .row_count = (int32_t)row_count, .column_count = (int32_t)columns, .base = from, .winners = where,
+                    .depth = until - from, .accumulators = tiles, .blocks = block_tiles, .a = packed_a, .b = cells_b,
+                    .some = group > 0, .positions = scratch + job->positions, .line = job->line,
+                    .row_count = (int32_t)row_count, .column_count = (int32_t)columns, .winners = found,
                 };
                 kernel->find(&find);
+                put_winners(job, group, found, winner_tiles + number * tile, row_count, columns, batch_w, rows_w,
+                            columns_w + q * kernel->columns);
             }
             if (!last) {
                 continue;
@@ -540,9 +544,6 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
                 ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, 0,
                                ts_min64(job->depth_block, spec->sum), depth_b);
                 redo_inexact(job, store.inexact, &store, a, b, rows_a, columns_b + q * kernel->columns, depth_a, depth_b);
-            }
-            if (winners) {
-                put_winners(job, where, row_count, columns, batch_w, rows_w, columns_w + q * kernel->columns);
             }
         }
     }

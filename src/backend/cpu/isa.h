@@ -25,6 +25,10 @@
 /* Kernels with two accumulator planes (complex numbers, value and count, residues) halve the rows. */
 #define TS_TILE_ROWS_2 (TS_TILE_ROWS / 2)
 #define TS_TILE_VECTORS 2
+/* Depths between two comparisons that follow the winner, a multiple of the elements of a vector; columns whose cells lie
+ * together while winners are looked for: few, so that with 1024 depths they leave most of the first-level cache's ways to rows. */
+#define TS_WINNER_BLOCK (TS_VECTOR_BYTES < 64 ? 16 : 32)
+#define TS_CELL_COLUMNS(type) (16 / (int)sizeof(type))
 
 #define TS_CPU_PASTE2(a, b) a##_##b
 #define TS_CPU_PASTE3(a, b, c) a##_##b##_##c

@@ -2,8 +2,9 @@
  * operations, so that kernels, slow to compile, are compiled anew only when they change.
  *
  * Words: a panel is TILE rows (or columns) of an operand packed so that the kernel reads it front to back: for every
- * position of the sum ("depth") its rows side by side. A tile is rows x columns accumulators, row-major. A line is one
- * row or column with its depths side by side, kept only where winners are wanted. */
+ * position of the sum ("depth") its rows side by side. A tile is rows x columns accumulators, row-major. Where winners are
+ * wanted, a cell is one block of depths of one row or column, side by side: a panel of rows is, block by block, the cells of
+ * its rows, and columns are turned into such panels, TS_CELL_COLUMNS wide, as well. */
 #ifndef TS_CPU_KERNEL_H
 #define TS_CPU_KERNEL_H
 
@@ -57,16 +58,18 @@ typedef struct ts_cpu_store {
     uint8_t *inexact; /* log_sum_exp: [tile] set to 1 where the shifted sum lost too much; written if store says so */
 } ts_cpu_store;
 
-/* Where the first winners of a tile, or of several below each other, are looked for: among the depths that its lines hold. */
+/* Where the first winners of a tile, or of several below each other, are looked for: among the depths that its cells hold. */
+enum { TS_FOUND_NONE = -1 /* not among these depths */, TS_FOUND_FIRST = -2 /* the first of all, by definition */ };
 typedef struct ts_cpu_find {
     int64_t depth;
     const void *accumulators;
     const void *blocks;    /* [tile], integers of block_bytes: last block that improved the accumulator; all bits: none of these */
-    const void *a, *b;     /* lines */
-    int64_t line;          /* packed elements from line to line */
+    bool some;             /* none of these may be */
+    const void *a, *b;     /* cells */
+    int64_t line;          /* depths that a panel of cells has room for */
     int32_t row_count, column_count;
-    int64_t base;          /* number of the first depth */
-    int64_t *winners;      /* as accumulators */
+    uint8_t *positions;    /* [tile], scratch */
+    int32_t *winners;      /* as accumulators: the number of a depth, or TS_FOUND_... */
 } ts_cpu_find;
 
 /* A small piece by plain loops. Offsets in elements. */
@@ -143,15 +146,16 @@ typedef struct ts_cpu_kernel {
     int32_t words;             /* depths per packed element: 64 for booleans, else 1 */
     int32_t block_bytes;       /* number of a block */
     int32_t winner_block;      /* depths between two comparisons that follow the winner */
+    int32_t cell_columns;
     ts_cpu_trouble trouble;
     bool shifted;              /* log_sum_exp */
     void (*start)(void *accumulators);
     unsigned (*pack)(const ts_cpu_panel *panel, void *packed);
-    /* Winners are looked for in lines, unless these are NULL: of an operand's rows, of a packed panel's columns. */
-    void (*pack_lines)(const ts_cpu_panel *panel, int64_t line, void *lines);
-    void (*column_lines)(int64_t depth, const void *packed, int64_t line, void *lines);
+    /* Winners are looked for in cells, unless these are NULL: rows are then packed in cells, and columns turned into some. */
+    unsigned (*pack_cells)(const ts_cpu_panel *panel, void *cells);
+    void (*column_cells)(int64_t depth, const void *packed, int64_t line, void *cells);
     void (*multiply)(int64_t depth, const void *a, const void *b, void *accumulators);
-    /* blocks: see ts_cpu_find; the first depth belongs to block number `block`. */
+    /* blocks: see ts_cpu_find; the first depth belongs to block number `block`. NULL: values alone, rows without cells. */
     void (*multiply_careful)(int64_t depth, const void *a, const void *b, void *accumulators, void *blocks, int64_t block);
     void (*multiply_winners)(int64_t depth, const void *a, const void *b, void *accumulators, void *blocks, int64_t block);
     void (*find)(const ts_cpu_find *find);

@@ -84,7 +84,7 @@ static inline __attribute__((always_inline)) void transpose64(const void *a, con
                                                  : (uint64_t)(((x) % (panel)->modulus + (panel)->modulus) % (panel)->modulus))
 #include "backend/cpu/pack.inc"
 
-/* ---- a panel of columns turned into lines: in each 16 bytes of vectors a square, by rounds of zips ---- */
+/* ---- a panel of columns turned into cells: in each 16 bytes of vectors a square, by rounds of zips ---- */
 #if defined(TS_ISA_AVX512)
 typedef __m512i zipped;
 #define ZIP(bits)                                                                                          \
@@ -135,44 +135,50 @@ ZIP(16)
 ZIP(32)
 ZIP(64)
 
-#define COLUMN_LINES(p, bits)                                                                                         \
-    void TS_CPU_NAME3(ts_cpu_column_lines, p, TS_ISA)(int64_t depth, const void *packed, int64_t line, void *lines);  \
-    void TS_CPU_NAME3(ts_cpu_column_lines, p, TS_ISA)(int64_t depth, const void *packed, int64_t line, void *lines)   \
-    {                                                                                                                 \
-        enum { SIDE = 128 / bits, STEP = TS_VECTOR_BYTES * 8 / bits, COLUMNS = TS_TILE_VECTORS * STEP };              \
-        const ts_c_##p *panel = packed;                                                                               \
-        int64_t k = 0;                                                                                                \
-        for (; k + STEP <= depth; k += STEP, panel += STEP * COLUMNS) {                                               \
-            ts_c_##p *to = (ts_c_##p *)lines + k;                                                                     \
-            for (int column = 0; column < COLUMNS; column += SIDE) {                                                  \
-                zipped r[SIDE], t[SIDE];                                                                              \
-                _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i++)                                                \
-                {                                                                                                     \
-                    r[i] = load_parts((const char *)(panel + i * COLUMNS + column), SIDE * COLUMNS * bits / 8);       \
-                }                                                                                                     \
-                _Pragma("GCC unroll 3") for (int n = 1; n < SIDE; n *= 2)                                             \
-                {                                                                                                     \
-                    _Pragma("GCC unroll 4") for (int i = 0; i < SIDE / 2; i++)                                        \
-                    {                                                                                                 \
-                        t[2 * i] = zip_low_##bits(r[i], r[i + SIDE / 2]);                                             \
-                        t[2 * i + 1] = zip_high_##bits(r[i], r[i + SIDE / 2]);                                        \
-                    }                                                                                                 \
-                    _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i++) { r[i] = t[i]; }                           \
-                }                                                                                                     \
-                _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i++, to += line) { memcpy(to, &r[i], sizeof r[i]); } \
-            }                                                                                                         \
-        }                                                                                                             \
-        for (; k < depth; k++, panel += COLUMNS) {                                                                    \
-            for (int i = 0; i < COLUMNS; i++) {                                                                       \
-                ((ts_c_##p *)lines)[i * line + k] = panel[i];                                                         \
-            }                                                                                                         \
-        }                                                                                                             \
+#define COLUMN_CELLS(p, bits)                                                                                           \
+    void TS_CPU_NAME3(ts_cpu_column_cells, p, TS_ISA)(int64_t depth, const void *packed, int64_t line, void *cells);    \
+    void TS_CPU_NAME3(ts_cpu_column_cells, p, TS_ISA)(int64_t depth, const void *packed, int64_t line, void *cells)     \
+    {                                                                                                                   \
+        enum { SIDE = TS_CELL_COLUMNS(ts_c_##p), STEP = TS_VECTOR_BYTES * 8 / bits, COLUMNS = TS_TILE_VECTORS * STEP }; \
+        enum { BLOCK = TS_WINNER_BLOCK };                                                                               \
+        const ts_c_##p *panel = packed;                                                                                 \
+        int64_t k = 0;                                                                                                  \
+        for (; k + STEP <= depth; k += STEP, panel += STEP * COLUMNS) {                                                 \
+            for (int column = 0; column < COLUMNS; column += SIDE) {                                                    \
+                ts_c_##p *to = (ts_c_##p *)cells + column * line +                                                      \
+                               k / BLOCK * BLOCK * SIDE + k % BLOCK;                                                    \
+                zipped r[SIDE], t[SIDE];                                                                                \
+                _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i++)                                                  \
+                {                                                                                                       \
+                    r[i] = load_parts((const char *)(panel + i * COLUMNS + column), SIDE * COLUMNS * bits / 8);         \
+                }                                                                                                       \
+                _Pragma("GCC unroll 3") for (int n = 1; n < SIDE; n *= 2)                                               \
+                {                                                                                                       \
+                    _Pragma("GCC unroll 4") for (int i = 0; i < SIDE / 2; i++)                                          \
+                    {                                                                                                   \
+                        t[2 * i] = zip_low_##bits(r[i], r[i + SIDE / 2]);                                               \
+                        t[2 * i + 1] = zip_high_##bits(r[i], r[i + SIDE / 2]);                                          \
+                    }                                                                                                   \
+                    _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i++) { r[i] = t[i]; }                             \
+                }                                                                                                       \
+                _Pragma("GCC unroll 8") for (int i = 0; i < SIDE; i++)                                                  \
+                {                                                                                                       \
+                    memcpy(to + i * BLOCK, &r[i], sizeof r[i]);                                                         \
+                }                                                                                                       \
+            }                                                                                                           \
+        }                                                                                                               \
+        for (; k < depth; k++, panel += COLUMNS) {                                                                      \
+            for (int i = 0; i < COLUMNS; i++) {                                                                         \
+                ts_c_##p *to = (ts_c_##p *)cells + i / SIDE * SIDE * line;                                              \
+                to[(k / BLOCK * SIDE + i % SIDE) * BLOCK + k % BLOCK] = panel[i];                                       \
+            }                                                                                                           \
+        }                                                                                                               \
     }
-COLUMN_LINES(i16, 16)
-COLUMN_LINES(i32, 32)
-COLUMN_LINES(f32, 32)
-COLUMN_LINES(i64, 64)
-COLUMN_LINES(f64, 64)
+COLUMN_CELLS(i16, 16)
+COLUMN_CELLS(i32, 32)
+COLUMN_CELLS(f32, 32)
+COLUMN_CELLS(i64, 64)
+COLUMN_CELLS(f64, 64)
 
 #define SEEN(p, infinity)                                                                  \
     unsigned TS_CPU_NAME3(ts_cpu_seen, p, TS_ISA)(const ts_c_##p *x, int64_t count);      \

@@ -147,7 +147,7 @@ static void find_bit(const ts_cpu_find *f)
     const int32_t columns = TS_TILE_VECTORS * TS_VECTOR_BYTES / 8;
     for (int32_t at = 0; at < f->row_count * columns; at++) {
         const bool here = numbers[at] >= 0 && found[at] != 0; /* otherwise in an earlier group, or not there */
-        f->winners[at] = here ? f->base + numbers[at] * 64 + __builtin_ctzll(found[at]) : f->winners[at];
+        f->winners[at] = here ? (int32_t)(numbers[at] * 64 + __builtin_ctzll(found[at])) : TS_FOUND_NONE;
     }
 }
 unsigned TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)(const ts_cpu_panel *panel, void *packed);
