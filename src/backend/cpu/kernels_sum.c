@@ -6,110 +6,36 @@
 #undef bool
 typedef _Bool bool;
 
-#define TS_SR sum_product
-#define TS_ADD sum
-#define TS_MUL times
-#define TS_D f32
-#define TS_P f32
-#define TS_SELECTIVE 0
-#define TS_CAREFUL 0
-#define TS_WORDS 1
-#define TS_TROUBLE TS_TROUBLE_NEVER
-#define TS_START 0
-#define TS_START_P 0
-#define TS_FROM_P(x) (x)
-#define TS_VSTEP(s, x, y) TS_CPU_NAME2(ts_vfma, TS_P)(s, x, y)
-#include "backend/cpu/kernel.inc"
-
-#define TS_SR sum_product
-#define TS_ADD sum
-#define TS_MUL times
-#define TS_D f64
-#define TS_P f64
-#define TS_SELECTIVE 0
-#define TS_CAREFUL 0
-#define TS_WORDS 1
-#define TS_TROUBLE TS_TROUBLE_NEVER
-#define TS_START 0
-#define TS_START_P 0
-#define TS_FROM_P(x) (x)
-#define TS_VSTEP(s, x, y) TS_CPU_NAME2(ts_vfma, TS_P)(s, x, y)
-#include "backend/cpu/kernel.inc"
-
-#define TS_SR sum_product
-#define TS_ADD sum
-#define TS_MUL times
-#define TS_D f16
-#define TS_P f32
-#define TS_SELECTIVE 0
-#define TS_CAREFUL 0
-#define TS_WORDS 1
-#define TS_TROUBLE TS_TROUBLE_NEVER
-#define TS_START 0
-#define TS_START_P 0
-#define TS_FROM_P(x) (x)
-#define TS_VSTEP(s, x, y) TS_CPU_NAME2(ts_vfma, TS_P)(s, x, y)
-#include "backend/cpu/kernel.inc"
-
-#define TS_SR sum_product
-#define TS_ADD sum
-#define TS_MUL times
-#define TS_D bf16
-#define TS_P f32
-#define TS_SELECTIVE 0
-#define TS_CAREFUL 0
-#define TS_WORDS 1
-#define TS_TROUBLE TS_TROUBLE_NEVER
-#define TS_START 0
-#define TS_START_P 0
-#define TS_FROM_P(x) (x)
-#define TS_VSTEP(s, x, y) TS_CPU_NAME2(ts_vfma, TS_P)(s, x, y)
-#include "backend/cpu/kernel.inc"
-
-#define TS_SR sum_product
-#define TS_ADD sum
-#define TS_MUL times
-#define TS_D i16
-#define TS_P i16
-#define TS_SELECTIVE 0
-#define TS_CAREFUL 0
-#define TS_WORDS 1
-#define TS_TROUBLE TS_TROUBLE_NEVER
-#define TS_START 0
-#define TS_START_P 0
-#define TS_FROM_P(x) (x)
-#define TS_VSTEP(s, x, y) TS_CPU_NAME2(ts_vadd_sum, TS_P)(s, TS_CPU_NAME2(ts_vmul_times, TS_P)(x, y))
-#include "backend/cpu/kernel.inc"
-
-#define TS_SR sum_product
-#define TS_ADD sum
-#define TS_MUL times
-#define TS_D i32
-#define TS_P i32
-#define TS_SELECTIVE 0
-#define TS_CAREFUL 0
-#define TS_WORDS 1
-#define TS_TROUBLE TS_TROUBLE_NEVER
-#define TS_START 0
-#define TS_START_P 0
-#define TS_FROM_P(x) (x)
-#define TS_VSTEP(s, x, y) TS_CPU_NAME2(ts_vadd_sum, TS_P)(s, TS_CPU_NAME2(ts_vmul_times, TS_P)(x, y))
-#include "backend/cpu/kernel.inc"
-
-#define TS_SR sum_product
-#define TS_ADD sum
-#define TS_MUL times
-#define TS_D i64
-#define TS_P i64
-#define TS_SELECTIVE 0
-#define TS_CAREFUL 0
-#define TS_WORDS 1
-#define TS_TROUBLE TS_TROUBLE_NEVER
-#define TS_START 0
-#define TS_START_P 0
-#define TS_FROM_P(x) (x)
-#define TS_VSTEP(s, x, y) TS_CPU_NAME2(ts_vadd_sum, TS_P)(s, TS_CPU_NAME2(ts_vmul_times, TS_P)(x, y))
-#include "backend/cpu/kernel.inc"
+#define FUSED(s, x, y) TS_CPU_NAME2(ts_vfma, SUM_P)(s, x, y)
+#define WRAPPED(s, x, y) TS_CPU_NAME2(ts_vadd_sum, SUM_P)(s, TS_CPU_NAME2(ts_vmul_times, SUM_P)(x, y))
+#define SUM_D f32
+#define SUM_P f32
+#define SUM_STEP FUSED
+#include "backend/cpu/sum_product.inc"
+#define SUM_D f64
+#define SUM_P f64
+#define SUM_STEP FUSED
+#include "backend/cpu/sum_product.inc"
+#define SUM_D f16
+#define SUM_P f32
+#define SUM_STEP FUSED
+#include "backend/cpu/sum_product.inc"
+#define SUM_D bf16
+#define SUM_P f32
+#define SUM_STEP FUSED
+#include "backend/cpu/sum_product.inc"
+#define SUM_D i16
+#define SUM_P i16
+#define SUM_STEP WRAPPED
+#include "backend/cpu/sum_product.inc"
+#define SUM_D i32
+#define SUM_P i32
+#define SUM_STEP WRAPPED
+#include "backend/cpu/sum_product.inc"
+#define SUM_D i64
+#define SUM_P i64
+#define SUM_STEP WRAPPED
+#include "backend/cpu/sum_product.inc"
 
 /* or_and with winners: accumulators keep the first word that has a bit, and its number. */
 #define WORD_ROWS 2
