@@ -76,8 +76,8 @@ template <int N> TS_DEVICE void ts_copy_wait(void) { asm volatile("cp.async.wait
  *     (reads)   ts_stage_release(...)
  * parity: whether the stage has been filled (emptied) an odd number of times before.
  * A warp releases by one of its threads, once all have met. compute-sanitizer's racecheck does not follow that order from one
- * thread to another; with TS_ALL_RELEASE (TENSUM_CUDA_RACECHECK) every thread releases for itself. */
-#ifdef TS_ALL_RELEASE
+ * thread to another; with TS_RACECHECK (TENSUM_CUDA_RACECHECK) every thread releases for itself. */
+#ifdef TS_RACECHECK
 #define TS_RELEASING 1 /* of so many threads, one releases */
 #else
 #define TS_RELEASING 32
