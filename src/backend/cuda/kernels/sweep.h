@@ -55,7 +55,7 @@ template <typename P> struct ts_sweep {
     }
     template <int V> TS_DEVICE void run(const ts_cuda_reduce &p)
     {
-        const int AHEAD = 4;
+        const int AHEAD = V > 8 ? 1 : 4; /* more spill: a result takes two registers */
         const ts_cuda_mode *modes = ts_mode_table(p.modes), *sum_modes = modes + p.kept_count;
         const ts_context context = ts_make_context(p.modulus);
         const storage *a = reinterpret_cast<const storage *>(ts_address(p.a));
