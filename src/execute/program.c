@@ -120,7 +120,16 @@ static void choose_lanes(const tensum_program *program, ts_compiled *compiled, i
     }
 }
 
-static tensum_status compile(tensum_program *program)
+static void free_compiled(ts_compiled *compiled)
+{
+    if (compiled != NULL) {
+        ts_chains_free(compiled);
+        ts_free(compiled);
+    }
+}
+
+/* chains: whether steps may share passes, which takes scratch memory. */
+static tensum_status compile(tensum_program *program, bool chains)
 {
     tensum_status status = TENSUM_OK;
     const tensum_plan *plan = program->plan;
@@ -136,7 +145,9 @@ static tensum_status compile(tensum_program *program)
     compiled->output_elements = elements;
     compiled->arena_bytes = program->saved ? 0 : ts_plan_arena_bytes(plan, program->modes);
     TRY(measure_steps(program, compiled));
-    TRY(ts_chains_find(program, compiled));
+    if (chains) {
+        TRY(ts_chains_find(program, compiled));
+    }
     int64_t end = aligned((int64_t)compiled->arena_bytes);
     if (compiled->keeps) {
         compiled->total_offset = end;
@@ -159,10 +170,7 @@ static tensum_status compile(tensum_program *program)
     program->compiled = compiled;
     compiled = NULL;
 done:
-    if (compiled != NULL) {
-        ts_chains_free(compiled);
-    }
-    ts_free(compiled);
+    free_compiled(compiled);
     return status;
 }
 
@@ -207,24 +215,31 @@ static tensum_status check_modes(const tensum_program *program)
     return TENSUM_OK;
 }
 
+static int32_t lanes_of(const tensum_program *program)
+{
+    return program->backend->program_create == NULL ? ((const ts_compiled *)program->compiled)->lanes : 0;
+}
+
 static tensum_status compile_for(const ts_backend *backend, tensum_program *program)
 {
     tensum_status status = TENSUM_OK;
+    const tensum_plan *plan = program->plan;
     program->backend = backend;
     TRY(check_modes(program));
     if (backend->program_create != NULL) {
         TRY(backend->program_create(program, &program->compiled));
         program->workspace_bytes = backend->program_workspace_bytes(program, program->compiled);
     } else {
-        TRY(compile(program));
+        TRY(compile(program, true));
+        if (((const ts_compiled *)program->compiled)->chain_count > 0 && plan->memory_limit != 0 &&
+            counted_bytes(program, lanes_of(program)) > plan->memory_limit) {
+            free_compiled(program->compiled); /* steps with passes of their own need no buffers for chains */
+            program->compiled = NULL;
+            TRY(compile(program, false));
+        }
     }
 done:
     return status;
-}
-
-static int32_t lanes_of(const tensum_program *program)
-{
-    return program->backend->program_create == NULL ? ((const ts_compiled *)program->compiled)->lanes : 0;
 }
 
 static tensum_status check_memory(const tensum_program *program)
@@ -333,9 +348,8 @@ void tensum_program_release(tensum_program *program)
         if (program->compiled != NULL) {
             program->backend->program_destroy(program->compiled);
         }
-    } else if (program->compiled != NULL) {
-        ts_chains_free(program->compiled);
-        ts_free(program->compiled);
+    } else {
+        free_compiled(program->compiled);
     }
     tensum_plan_release(program->plan);
     if (!program->borrows_context) {

@@ -54,6 +54,7 @@ typedef struct contraction {
     int64_t slice_number; /* 0: all */
     int accumulate;
     int unchecked;
+    uint64_t memory_limit; /* 0: none */
     tensum_context *context;
 } contraction;
 
@@ -122,6 +123,7 @@ UNUSED static tensum_status job_prepare(const contraction *job, tensum_device de
     plan_options.semiring = job->semiring;
     plan_options.dtype = job->dtype;
     plan_options.modulus = job->modulus;
+    plan_options.memory_limit = job->memory_limit;
     status = tensum_plan_create(made->network, made->tree, &plan_options, &made->plan);
     if (status != TENSUM_OK) {
         return status;

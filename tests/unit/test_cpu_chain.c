@@ -258,8 +258,132 @@ static void chains(void **state)
     tensum_context_release(context);
 }
 
+/* Diagonals only: each step has as many positions of a batch as a part of a tile can have. Whole numbers, so that the expected
+ * values follow from the indices alone. */
+static void diagonals(void **state)
+{
+    enum { BITS = 19, COUNT = 1 << BITS };
+    (void)state;
+    float *huge = malloc(COUNT * sizeof *huge), *result = malloc(COUNT * sizeof *result), tiny[3][512];
+    assert_true(huge != NULL && result != NULL);
+    for (int32_t i = 0; i < COUNT; i++) {
+        huge[i] = (float)(i % 1021);
+    }
+    for (int32_t i = 0; i < 512; i++) {
+        tiny[0][i] = (float)(i * 3 % 64);
+        tiny[1][i] = (float)(i * 5 % 64);
+        tiny[2][i] = (float)(i * 7 % 64);
+    }
+    for (int32_t width = 5; width <= 9; width++) {
+        for (int32_t at = 0; at + width <= BITS; at += 5) {
+            tensum_context *context = NULL;
+            const tensum_context_options options = TENSUM_CONTEXT_OPTIONS_INIT;
+            static const int64_t extents[BITS] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
+            static const char labels[] = "abcdefghijklmnopqrs";
+            char expression[128];
+            prepared made;
+            tensum_run_arguments arguments;
+            snprintf(expression, sizeof expression, "%s,%.*s,%.*s,%.*s->%s", labels, width, labels + at, width, labels + at, width,
+                     labels + at, labels);
+            const tensum_tensor operands[] = {{huge, TENSUM_F32, BITS, extents, NULL, {TENSUM_CPU, 0}},
+                                              {tiny[0], TENSUM_F32, width, extents, NULL, {TENSUM_CPU, 0}},
+                                              {tiny[1], TENSUM_F32, width, extents, NULL, {TENSUM_CPU, 0}},
+                                              {tiny[2], TENSUM_F32, width, extents, NULL, {TENSUM_CPU, 0}}};
+            const tensum_tensor output = {result, TENSUM_F32, BITS, extents, NULL, {TENSUM_CPU, 0}};
+            assert_int_equal(tensum_context_create(&options, &context), TENSUM_OK);
+            const contraction job = {.expression = expression, .semiring = TENSUM_MAX_PLUS, .dtype = TENSUM_F32, .operand_count = 4,
+                                     .operands = operands, .output = &output, .step_count = 3,
+                                     .children = EXTENTS(0, 1, 4, 2, 5, 3), .unchecked = 1, .context = context};
+            assert_int_equal(job_prepare(&job, (tensum_device){TENSUM_CPU, 0}, &made), TENSUM_OK);
+            const int64_t positions = made.program->backend->chain_positions(made.plan->algebra);
+            assert_int_equal(((const ts_compiled *)made.program->compiled)->chain_count, (int64_t)1 << width <= positions);
+            job_arguments(&job, &arguments);
+            assert_int_equal(tensum_run(made.program, made.workspace, &arguments), TENSUM_OK);
+            prepared_release(&made);
+            tensum_context_release(context);
+            for (int32_t i = 0; i < COUNT; i++) {
+                const int32_t j = i >> (BITS - at - width) & ((1 << width) - 1);
+                const float expected = huge[i] + tiny[0][j] + tiny[1][j] + tiny[2][j];
+                if (result[i] != expected) {
+                    print_error("%s: element %d is %g, not %g\n", expression, (int)i, (double)result[i], (double)expected);
+                    fail();
+                }
+            }
+        }
+    }
+    free(huge);
+    free(result);
+}
+
+/* Chains need buffers, which a limit may leave no room for: such a program runs its steps one by one. */
+static void chains_keep_to_a_limit(void **state)
+{
+    enum { BITS = 19, COUNT = 1 << BITS };
+    static const int64_t extents[BITS] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
+    static const char expression[] = "abcdefghijklmnopqrs,tb,ut->acdefghijklmnopqrsu";
+    static const float matrix[2][4] = {{0, 1, 2, 3}, {5, 0, 1, 7}};
+    const uint64_t result_bytes = COUNT * sizeof(float);
+    float *huge = malloc(result_bytes), *result = malloc(result_bytes);
+    uint64_t chain_needs = 0, least = 0;
+    tensum_context *context = NULL;
+    tensum_context_options options = TENSUM_CONTEXT_OPTIONS_INIT;
+    (void)state;
+    assert_true(huge != NULL && result != NULL);
+    options.threads = 24; /* each has its buffers */
+    assert_int_equal(tensum_context_create(&options, &context), TENSUM_OK);
+    for (int32_t i = 0; i < COUNT; i++) {
+        huge[i] = (float)(i % 1021);
+    }
+    const tensum_tensor operands[] = {{huge, TENSUM_F32, BITS, extents, NULL, {TENSUM_CPU, 0}},
+                                      {(void *)(uintptr_t)matrix[0], TENSUM_F32, 2, extents, NULL, {TENSUM_CPU, 0}},
+                                      {(void *)(uintptr_t)matrix[1], TENSUM_F32, 2, extents, NULL, {TENSUM_CPU, 0}}};
+    const tensum_tensor output = {result, TENSUM_F32, BITS, extents, NULL, {TENSUM_CPU, 0}};
+    contraction job = {.expression = expression, .semiring = TENSUM_MAX_PLUS, .dtype = TENSUM_F32, .operand_count = 3,
+                       .operands = operands, .output = &output, .step_count = 2, .children = EXTENTS(0, 1, 3, 2), .unchecked = 1,
+                       .context = context};
+    bool chained_before = true;
+    for (uint64_t limit = 64 << 20; limit > result_bytes; limit -= 128 << 10) {
+        prepared made;
+        tensum_run_arguments arguments;
+        job.memory_limit = limit;
+        const tensum_status status = job_prepare(&job, (tensum_device){TENSUM_CPU, 0}, &made);
+        if (status != TENSUM_OK) {
+            assert_int_equal(status, TENSUM_STATUS_MEMORY_LIMIT);
+            prepared_release(&made);
+            break;
+        }
+        const bool chains_here = ((const ts_compiled *)made.program->compiled)->chain_count > 0;
+        assert_true(chained_before || !chains_here);
+        chain_needs = chains_here ? limit : chain_needs;
+        least = limit;
+        if (chains_here != chained_before || limit == 64 << 20) {
+            memset(result, 0, result_bytes);
+            job_arguments(&job, &arguments);
+            assert_int_equal(tensum_run(made.program, made.workspace, &arguments), TENSUM_OK);
+            for (int32_t i = 0; i < COUNT; i++) {
+                /* acdefghijklmnopqrsu: a is the first bit, u the last. */
+                const int32_t a = i >> (BITS - 1), rest = i >> 1 & ((1 << (BITS - 2)) - 1), u = i & 1;
+                float best = -INFINITY;
+                for (int32_t b = 0; b < 2; b++) {
+                    for (int32_t t = 0; t < 2; t++) {
+                        const float x = huge[a << (BITS - 1) | b << (BITS - 2) | rest] + matrix[0][2 * t + b] + matrix[1][2 * u + t];
+                        best = x > best ? x : best;
+                    }
+                }
+                assert_true(result[i] == best);
+            }
+        }
+        chained_before = chains_here;
+        prepared_release(&made);
+    }
+    assert_true(chain_needs > 0 && least < chain_needs);
+    tensum_context_release(context);
+    free(huge);
+    free(result);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chains)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(chains), cmocka_unit_test(diagonals), cmocka_unit_test(chains_keep_to_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,11 @@
  * group are taken together on parts of the tile that stay in the first-level cache. */
 #include "backend/cpu/cpu.h"
 
+#include <assert.h>
+
 #define MOST_WIRES 192
 #define MOST_LIVE 40       /* wires of one tensor */
-#define MOST_INNER 64      /* positions of the batch in one call of the kernel */
+#define MOST_INNER 128     /* positions of the batch in one call of the kernel */
 #define LONE_INNER 8       /* of a group of one step: between calls lines are fetched */
 #define MOST_OUTER 128     /* such calls of one step */
 #define MOST_SIDE 128      /* positions of a sum, and of what a tiny operand adds */
@@ -21,6 +23,10 @@
 #define MOST_PARTS 8       /* of a tile, moved one after the other */
 #define MOST_FETCHES 4096
 #define TASK_BYTES ((int64_t)512 << 10)
+
+/* A part has at most LEAST_TILE bytes, and positions of a tile were counted in runs of RUN_BYTES. */
+static_assert(LEAST_TILE / RUN_BYTES <= MOST_INNER, "positions of a part have room");
+static_assert(MOST_TILE / RUN_BYTES / LONE_INNER <= MOST_OUTER, "positions of a tile have room");
 
 typedef enum role { ABSENT, BATCH, NEW, KEPT, SUM } role;
 
@@ -550,7 +556,7 @@ static void plan_group(chain_job *job, int32_t first, bool accumulate)
     int32_t outer[MOST_LIVE], count = 0;
     group->first = first;
     group->end = first + 1;
-    while (group->end < job->count && part_of(job, first, group->end + 1) <= job->part_bytes &&
+    while (group->end < job->count && part_of(job, first, group->end + 1) <= ts_min64(job->part_bytes, MOST_INNER * run_bytes(job)) &&
            outer_of(job, first, group->end + 1) <= MOST_OUTER) {
         group->end++;
     }
