@@ -129,6 +129,7 @@ std::map<unsigned char *, size_t> &host_blocks = *new std::map<unsigned char *, 
 std::vector<void *> &kept = *new std::vector<void *>;
 thread_local std::vector<context *> current;
 simcuda_counters counters;
+std::map<std::string, uint64_t> ran;
 std::map<std::string, long> calls;
 long calls_total;
 std::string fail_name;
@@ -464,6 +465,7 @@ int run_kernel(const ts_sim_kernel *kernel, const std::vector<unsigned char> &pa
                size_t shared)
 {
     std::string wrong = simulate_launch(kernel, parameters.data(), grid, threads, shared, &random_state);
+    ran[kernel->name]++;
     if (!wrong.empty()) {
         report(std::string(kernel->name) + ": " + wrong);
         return LAUNCH_FAILED;
@@ -509,6 +511,16 @@ EXPORT void simcuda_reset_counters(void)
     counters.live_host = kept.live_host;
     counters.live_events = kept.live_events;
     counters.live_graphs = kept.live_graphs;
+    ran.clear();
+}
+EXPORT uint64_t simcuda_ran(const char *part)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+    uint64_t count = 0;
+    for (const auto &entry : ran) {
+        count += entry.first.find(part) != std::string::npos ? entry.second : 0;
+    }
+    return count;
 }
 EXPORT void simcuda_fail(const char *name, long n, int result)
 {

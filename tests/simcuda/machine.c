@@ -118,6 +118,7 @@ void device_write(uint64_t address, const void *from, size_t bytes)
     enter(0);
     GOOD(cuCtxSynchronize());
     GOOD(cuMemcpyHtoD_v2(address, from, bytes));
+    GOOD(cuCtxSynchronize()); /* the memory may be another device's, whose streams know nothing of this copy */
     leave();
 }
 void device_read(void *to, uint64_t address, size_t bytes)

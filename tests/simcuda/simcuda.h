@@ -27,6 +27,8 @@ typedef struct simcuda_counters {
 } simcuda_counters;
 void simcuda_count(simcuda_counters *counters);
 void simcuda_reset_counters(void);
+/* Launches, in graphs too, of kernels with this in their names since the last simcuda_reset_counters, once they have run. */
+uint64_t simcuda_ran(const char *part);
 
 /* The n-th call (1-based, from now) of the function `name` ("cuMemAlloc_v2"; NULL: of any) returns `result`.
  * n = 0 turns it off. */

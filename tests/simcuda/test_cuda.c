@@ -257,6 +257,64 @@ static void wrong_memory_is_refused(void **state)
     no_fault();
 }
 
+/* One program for every device there is, all runs under way before the first is waited for, from host memory and from each
+ * device's own. */
+static void devices_work_side_by_side(void **state)
+{
+    enum { MOST = 16 };
+    chain c;
+    tensum_program *programs[MOST] = {NULL};
+    tensum_workspace *workspaces[MOST] = {NULL};
+    tensum_tensor inputs[40];
+    uint64_t memory[MOST], out[MOST];
+    const int count = gpu_count < MOST ? gpu_count : MOST;
+    float best;
+
+    (void)state;
+    chain_make(&c, 40, TENSUM_MAX_PLUS, 0);
+    best = chain_best(&c, NULL);
+    for (int d = 0; d < count; d++) {
+        programs[d] = compile(&c, TENSUM_VALUE, (tensum_device){TENSUM_CUDA, d});
+        succeeds(tensum_workspace_create(programs[d], NULL, &workspaces[d]));
+        memory[d] = device_allocate(d, 40 * 4 * sizeof(float));
+        out[d] = device_allocate(d, sizeof(float));
+        device_write(memory[d], c.data, 40 * 4 * sizeof(float));
+    }
+    for (int round = 0; round < 3; round++) { /* the last is a replay of the second */
+        for (int d = 0; d < count; d++) {
+            tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+            const tensum_device device = {TENSUM_CUDA, d};
+            float result = 0;
+            tensum_tensor output = {round == 0 ? (void *)&result : (void *)(uintptr_t)out[d], TENSUM_F32, 0, NULL, NULL, round == 0 ? cpu : device};
+            for (int i = 0; i < 40; i++) {
+                inputs[i] = c.inputs[i];
+                if (round > 0) {
+                    inputs[i].data = (void *)(uintptr_t)(memory[d] + (uint64_t)i * 4 * sizeof(float));
+                    inputs[i].device = device;
+                }
+            }
+            run.inputs = inputs;
+            run.output = &output;
+            succeeds(tensum_run(programs[d], workspaces[d], &run));
+            assert_true(round > 0 || result == best);
+        }
+        for (int d = 0; d < count && round > 0; d++) {
+            float result = 0;
+            succeeds(tensum_synchronize((tensum_device){TENSUM_CUDA, d}, NULL));
+            device_read(&result, out[d], sizeof result);
+            assert_true(result == best);
+        }
+    }
+    for (int d = 0; d < count; d++) {
+        tensum_workspace_release(workspaces[d]);
+        tensum_program_release(programs[d]);
+        device_release(d, memory[d]);
+        device_release(d, out[d]);
+    }
+    chain_free(&c);
+    no_fault();
+}
+
 static void a_stream_can_be_captured(void **state)
 {
     chain c;
@@ -361,7 +419,7 @@ int main(void)
         cmocka_unit_test(decode_and_gradient_follow_the_best_path),
         cmocka_unit_test(modules_are_loaded_once),
         cmocka_unit_test(wrong_memory_is_refused),
-        cmocka_unit_test(a_stream_can_be_captured),
+        cmocka_unit_test(devices_work_side_by_side), cmocka_unit_test(a_stream_can_be_captured),
         cmocka_unit_test(what_is_outside_the_domain_is_told_later),
     };
     int result = machine_open();

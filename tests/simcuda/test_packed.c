@@ -208,31 +208,75 @@ static void destroy(product *p)
     free(p->b.data);
     free(p->c.data);
 }
-/* Into c, whose elements are all `start`; returns launches. */
-static uint64_t run(product *p, tensum_device device, tensum_dtype dtype, bool accumulate, const void *start)
+/* An array in memory of the device, where kernels see its strides, `shift` elements from an aligned address. */
+static uint64_t to_device(const array *x, tensum_dtype dtype, uint32_t shift, tensum_tensor *tensor)
 {
+    const size_t bytes = tensum_dtype_bytes(dtype);
+    const uint64_t block = device_allocate(0, ((size_t)x->elements + shift) * bytes), first = block + shift * bytes;
+    device_write(first, x->data, (size_t)x->elements * bytes);
+    *tensor = x->tensor;
+    tensor->data = (void *)(uintptr_t)(first + (uint64_t)x->origin * bytes);
+    tensor->device = cuda0;
+    return block;
+}
+/* Into c, whose elements are all `start`; returns launches. On a device, `shift` elements away from aligned addresses, in a
+ * workspace of just the bytes asked for; modes: of the program, whose runs find values alone. */
+static uint64_t run(product *p, tensum_device device, tensum_dtype dtype, unsigned modes, bool accumulate, const void *start, uint32_t shift)
+{
+    enum { BEHIND = 4096 };
+    const size_t bytes = tensum_dtype_bytes(dtype);
     tensum_program_options options = TENSUM_PROGRAM_OPTIONS_INIT;
+    tensum_workspace_options workspace_options = TENSUM_WORKSPACE_OPTIONS_INIT;
     tensum_run_arguments arguments = TENSUM_RUN_ARGUMENTS_INIT;
     tensum_program *program = NULL;
     tensum_workspace *workspace = NULL;
     tensum_device_counters seen;
-    const tensum_tensor inputs[] = {p->a.tensor, p->b.tensor};
+    tensum_tensor inputs[] = {p->a.tensor, p->b.tensor}, output = p->c.tensor;
+    array *const arrays[] = {&p->a, &p->b, &p->c};
+    tensum_tensor *const tensors[] = {&inputs[0], &inputs[1], &output};
+    uint64_t blocks[3] = {0}, memory = 0;
+    unsigned char behind[BEHIND];
 
     for (int64_t i = 0; i < p->c.elements; i++) {
-        memcpy(p->c.data + (size_t)i * tensum_dtype_bytes(dtype), start, tensum_dtype_bytes(dtype));
+        memcpy(p->c.data + (size_t)i * bytes, start, bytes);
     }
     options.device = device;
     options.check = 0;
+    options.modes = modes;
     succeeds(tensum_program_create(p->plan, NULL, &options, &program));
-    succeeds(tensum_workspace_create(program, NULL, &workspace));
+    const size_t needed = tensum_program_workspace_bytes(program);
+    if (device.kind == TENSUM_CUDA) {
+        for (int i = 0; i < 3; i++) {
+            blocks[i] = to_device(arrays[i], dtype, shift, tensors[i]);
+        }
+        memory = device_allocate(0, needed + BEHIND);
+        memset(behind, 0xa5, BEHIND);
+        device_write(memory + needed, behind, BEHIND);
+        workspace_options.memory = (void *)(uintptr_t)memory;
+    }
+    succeeds(tensum_workspace_create(program, &workspace_options, &workspace));
     arguments.inputs = inputs;
-    arguments.output = &p->c.tensor;
+    arguments.output = &output;
     arguments.accumulate = accumulate;
     reset_counts();
     succeeds(tensum_run(program, workspace, &arguments));
     read_counts(&seen);
+    if (device.kind == TENSUM_CUDA) {
+        succeeds(tensum_synchronize(device, NULL));
+        device_read(p->c.data, blocks[2] + shift * bytes, (size_t)p->c.elements * bytes);
+        device_read(behind, memory + needed, BEHIND);
+        for (int i = 0; i < BEHIND; i++) {
+            assert_int_equal(behind[i], 0xa5);
+        }
+    }
     tensum_workspace_release(workspace);
     tensum_program_release(program);
+    for (int i = 0; i < 3 && device.kind == TENSUM_CUDA; i++) {
+        device_release(0, blocks[i]);
+    }
+    if (memory != 0) {
+        device_release(0, memory);
+    }
     return seen.launches;
 }
 
@@ -274,6 +318,8 @@ static void products_of_every_kind(void **unused)
     const char *given = getenv("PACKED_SEED");
     const uint64_t first = given != NULL ? strtoull(given, NULL, 10) : 0, past = given != NULL ? first + 1 : 12 * PAIRS;
 
+    uint64_t fast = 0;
+
     (void)unused;
     for (uint64_t seed = first; seed < past; seed++) {
         const tensum_semiring semiring = pairs[seed % PAIRS].semiring;
@@ -291,7 +337,10 @@ static void products_of_every_kind(void **unused)
         const bool accumulate = draw(3) == 0;
         unsigned char start[16] = {0};
         put_element(start, dtype, accumulate ? 2 : 7, false);
-        const uint64_t launches = run(&p, (tensum_device){TENSUM_CUDA, 0}, dtype, accumulate, start);
+        const uint32_t shift = teams && draw(4) != 0 ? 0 : draw(3);
+        const unsigned modes = TENSUM_VALUE | (selective && draw(4) == 0 ? TENSUM_WINNERS : 0u);
+        const uint64_t launches = run(&p, cuda0, dtype, modes, accumulate, start, shift);
+        fast += real_gpu ? 1 : simcuda_ran(teams ? "_team" : "_packed");
         if (machine_fault() != NULL) {
             fail_msg("seed %llu: simulator: %s", (unsigned long long)seed, machine_fault());
         }
@@ -300,7 +349,7 @@ static void products_of_every_kind(void **unused)
         }
         unsigned char *found = malloc((size_t)p.c.elements * bytes);
         memcpy(found, p.c.data, (size_t)p.c.elements * bytes);
-        run(&p, (tensum_device){TENSUM_REFERENCE, 0}, dtype, accumulate, start);
+        run(&p, (tensum_device){TENSUM_REFERENCE, 0}, dtype, TENSUM_VALUE, accumulate, start, 0);
         for (int64_t i = 0; i < p.c.elements; i++) {
             const void *x = found + (size_t)i * bytes, *y = p.c.data + (size_t)i * bytes;
             bool same = memcmp(x, y, bytes) == 0;
@@ -320,6 +369,7 @@ static void products_of_every_kind(void **unused)
         free(found);
         destroy(&p);
     }
+    assert_true(given != NULL || fast >= (teams ? 20 : 10 * PAIRS)); /* they are what ran, but for products of few elements */
 }
 
 int main(void)

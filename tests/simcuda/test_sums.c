@@ -37,14 +37,11 @@ static void check(const sum_case *test, tensum_semiring semiring, tensum_dtype d
     int64_t kept[4] = {0}, kept_strides[4], sum[4], sum_strides[4], results = 1, terms = 1;
     int32_t kept_count = 0, sum_count = 0, rank = 4;
     uint32_t state = (uint32_t)size;
-    char *block = malloc((size_t)size * bytes + 64), *data = block;
+    char *data = malloc((size_t)size * bytes);
+    const uint64_t block = device_allocate(0, (size_t)(size + test->offset) * bytes), address = block + (size_t)test->offset * bytes;
     void *values;
     int64_t *winners;
 
-    while (((uintptr_t)data & 15) != 0) {
-        data++;
-    }
-    data += (size_t)test->offset * bytes;
     for (const char *label = kept_labels; *label != '\0'; label++) {
         kept[kept_count] = e[*label - 'a'];
         kept_strides[kept_count++] = strides[*label - 'a'];
@@ -63,10 +60,11 @@ static void check(const sum_case *test, tensum_semiring semiring, tensum_dtype d
         x = semiring == TENSUM_OR_AND ? (state >> 20) % 500 == 1 : (state >> 20) % 911 == 0 ? 7 : x;
         put(dtype, data, i, dtype != TENSUM_I16 && semiring == TENSUM_MAX_PLUS && (state >> 18) % 4001 == 0 ? (double)NAN : x);
     }
+    device_write(address, data, (size_t)size * bytes);
     values = calloc((size_t)results, bytes);
     winners = malloc((size_t)results * sizeof *winners);
     {
-        const tensum_tensor input = {data, dtype, 4, e, NULL, cpu}, output = {values, dtype, kept_count, kept, NULL, cpu};
+        const tensum_tensor input = {(void *)(uintptr_t)address, dtype, 4, e, NULL, cuda0}, output = {values, dtype, kept_count, kept, NULL, cpu};
         const tensum_tensor found = {winners, TENSUM_I64, kept_count, kept, NULL, cpu};
         const int64_t *extents = e, offsets[] = {0, 1}, children[] = {0};
         tensum_plan_options plan_options = TENSUM_PLAN_OPTIONS_INIT;
@@ -124,7 +122,8 @@ static void check(const sum_case *test, tensum_semiring semiring, tensum_dtype d
                      with_winners ? (int)winners[i] : -1, best, (int)winner, (int)i);
         }
     }
-    free(block);
+    device_release(0, block);
+    free(data);
     free(values);
     free(winners);
 }

@@ -97,6 +97,7 @@ tensum_status ts_cuda_add_launch(ts_cuda_list *list, const ts_cuda_kernels *kern
                                  uint32_t grid, uint32_t threads, uint32_t shared_bytes, const void *parameters,
                                  size_t bytes)
 {
+    const size_t padded = (bytes + 15) / 16 * 16;
     if (!kernels->has[kernel]) {
         return missing(kernels, ts_cuda_kernel_name(kernel));
     }
@@ -112,9 +113,10 @@ tensum_status ts_cuda_add_launch(ts_cuda_list *list, const ts_cuda_kernels *kern
         launch->fallback = list->fallback;
         launch->parameters = list->parameter_bytes;
         memcpy(list->parameters + list->parameter_bytes, parameters, bytes);
+        memset(list->parameters + list->parameter_bytes + bytes, 0, padded - bytes);
     }
     list->count++;
-    list->parameter_bytes += (bytes + 15) / 16 * 16;
+    list->parameter_bytes += padded;
     return TENSUM_OK;
 }
 

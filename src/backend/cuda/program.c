@@ -140,42 +140,58 @@ static void lay_out_memory(ts_cuda_program *made, size_t scratch_bytes, size_t c
     made->workspace_bytes = total;
 }
 
+/* The most that any list measured so far needs. */
+typedef struct needs {
+    size_t scratch_bytes, convert_bytes;
+} needs;
+
+static tensum_status measure_list(ts_cuda_program *made, const ts_cuda_signature *signature, ts_cuda_room *room, needs *most)
+{
+    tensum_status status = TENSUM_OK;
+    ts_cuda_list list = {.measure = true, .units = made->device->units, .device = made->device};
+
+    TRY(ts_cuda_emit(made, signature, 0, 0, room, &list));
+    made->launch_capacity = ts_max64(made->launch_capacity, list.count);
+    made->call_capacity = list.call_count > made->call_capacity ? list.call_count : made->call_capacity;
+    made->parameter_capacity = list.parameter_bytes > made->parameter_capacity ? list.parameter_bytes : made->parameter_capacity;
+    made->table_capacity = list.table_bytes > made->table_capacity ? list.table_bytes : made->table_capacity;
+    most->scratch_bytes = list.scratch_bytes > most->scratch_bytes ? list.scratch_bytes : most->scratch_bytes;
+    most->convert_bytes = list.convert_bytes > most->convert_bytes ? list.convert_bytes : most->convert_bytes;
+done:
+    return status;
+}
+
 /* Find out what lists need, whatever the strides of a run. */
 static tensum_status measure(ts_cuda_program *made)
 {
     tensum_status status = TENSUM_OK;
+    const bool finds_winners = (made->modes & TENSUM_WINNERS) != 0;
     ts_cuda_signature signature = {0};
     ts_cuda_room room = {0};
-    size_t scratch_bytes = 0, convert_bytes = 0;
+    needs most = {0};
 
     TRY(ts_cuda_room_create(made->plan, &room));
     TRY(ts_allocate((size_t)made->port_modes[made->port_count], sizeof *signature.strides, "the strides of a program",
                     &signature.strides));
     TRY(ts_allocate_zero((size_t)made->port_count, 1, "the ports of a program", &signature.where));
     for (int32_t p = 0; p < made->port_count; p++) {
-        bool used = p <= ts_cuda_port_output(made) ||
-                    (p == ts_cuda_port_winners(made) && (made->modes & TENSUM_WINNERS) != 0) ||
-                    (p >= ts_cuda_port_cotangent(made) && (made->modes & TENSUM_GRADIENT) != 0);
+        bool used = p <= ts_cuda_port_output(made) || (p >= ts_cuda_port_cotangent(made) && (made->modes & TENSUM_GRADIENT) != 0);
         signature.where[p] = used ? TS_CUDA_ON_DEVICE : TS_CUDA_UNUSED;
         ts_cuda_compact_strides(made, p, signature.strides + made->port_modes[p]);
     }
     signature.winner_bytes = 8;
     signature.positions = made->decode_rows;
-    /* A run may accumulate or not, and its copies then take different kernels; or it tells slices apart. */
-    for (int kind = 0; kind <= (made->can_tell_apart ? 2 : 1); kind++) {
-        ts_cuda_list list = {.measure = true, .units = made->device->units, .device = made->device};
-        signature.accumulates = kind == 1;
-        signature.told_apart = kind == 2;
-        TRY(ts_cuda_emit(made, &signature, 0, 0, &room, &list));
-        made->launch_capacity = ts_max64(made->launch_capacity, list.count);
-        made->call_capacity = list.call_count > made->call_capacity ? list.call_count : made->call_capacity;
-        made->parameter_capacity = list.parameter_bytes > made->parameter_capacity ? list.parameter_bytes
-                                                                                    : made->parameter_capacity;
-        made->table_capacity = list.table_bytes > made->table_capacity ? list.table_bytes : made->table_capacity;
-        scratch_bytes = list.scratch_bytes > scratch_bytes ? list.scratch_bytes : scratch_bytes;
-        convert_bytes = list.convert_bytes > convert_bytes ? list.convert_bytes : convert_bytes;
+    /* A run may leave winners out, and takes the kernels for values then. It may accumulate or not, and its copies then take
+     * different kernels; or it tells slices apart. */
+    for (int winners = 0; winners <= (finds_winners ? 1 : 0); winners++) {
+        signature.where[ts_cuda_port_winners(made)] = winners != 0 ? TS_CUDA_ON_DEVICE : TS_CUDA_UNUSED;
+        for (int kind = 0; kind <= (made->can_tell_apart ? 2 : 1); kind++) {
+            signature.accumulates = kind == 1;
+            signature.told_apart = kind == 2;
+            TRY(measure_list(made, &signature, &room, &most));
+        }
     }
-    lay_out_memory(made, scratch_bytes, convert_bytes);
+    lay_out_memory(made, most.scratch_bytes, most.convert_bytes);
 done:
     ts_cuda_room_free(&room);
     ts_free(signature.strides);
