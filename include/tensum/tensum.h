@@ -363,7 +363,9 @@ typedef struct tensum_cost {
     double rw;             /**< log2 of the elements read and written, all slices */
     int64_t steps;         /**< steps of one slice */
     int64_t slices;        /**< number of slices */
-    uint64_t peak_bytes_value;    /**< bytes of the arena for TENSUM_VALUE, inputs and outputs not counted */
+    uint64_t peak_bytes_value;    /**< bytes of the arena for TENSUM_VALUE, inputs and outputs not counted. Without a memory limit
+                                       programs whose steps share passes may take more, or less: tensum_program_workspace_bytes()
+                                       is what a program takes */
     uint64_t peak_bytes_winners;  /**< likewise for TENSUM_WINNERS */
     uint64_t peak_bytes_gradient; /**< likewise for TENSUM_GRADIENT */
     uint64_t peak_bytes_decode;   /**< likewise for TENSUM_DECODE */
@@ -430,7 +432,8 @@ typedef struct tensum_workspace_options {
     size_t size;                       /**< sizeof(tensum_workspace_options) */
     void *memory;                      /**< caller's memory, workspace_bytes() long, 128-byte aligned; or NULL */
     const tensum_allocator *allocator; /**< used if memory is NULL; NULL: the device's own. Copied */
-    void *stream;                      /**< CUDA stream that the memory is ordered on; NULL on the CPU */
+    void *stream;                      /**< CUDA stream that the memory is ordered on, which has to live until the workspace is
+                                            released; NULL on the CPU */
 } tensum_workspace_options;
 /** Defaults of tensum_workspace_options. */
 #define TENSUM_WORKSPACE_OPTIONS_INIT {sizeof(tensum_workspace_options), NULL, NULL, NULL}

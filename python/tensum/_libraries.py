@@ -120,6 +120,9 @@ class NumPy:
 
 class CuPy(NumPy):
     name = "cupy"
+    # What programs keep for later calls is given back in the order of the stream that it was used on. Nobody knows which object
+    # goes last when the interpreter ends, so streams that were used are never destroyed.
+    streams = set()
 
     @staticmethod
     def configure():
@@ -140,7 +143,13 @@ class CuPy(NumPy):
     def stream(array):
         import cupy
 
-        return cupy.cuda.get_current_stream().ptr
+        stream = cupy.cuda.get_current_stream()
+        if stream.ptr not in CuPy.streams:
+            import ctypes
+
+            CuPy.streams.add(stream.ptr)
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(stream))
+        return stream.ptr
 
 
 class Jax(NumPy):
