@@ -175,6 +175,20 @@ static PyObject *device_stats(PyObject *module, PyObject *place)
     return result;
 }
 
+/* cutensor_choose(place, choice): who contracts sum_product on a device */
+static PyObject *cutensor_choose(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *place;
+    int choice;
+    tensum_device device;
+    if (!PyArg_ParseTuple(arguments, "Oi", &place, &choice) || ts_parse_device(place, &device) < 0) {
+        return NULL;
+    }
+    tensum_status status = tensum_cutensor_choose(device, (tensum_cutensor_choice)choice);
+    return status == TENSUM_OK ? Py_NewRef(Py_None) : ts_raise(status);
+}
+
 /* synchronize(place, stream): wait for the stream, without the GIL */
 static PyObject *synchronize(PyObject *module, PyObject *arguments)
 {
@@ -250,6 +264,7 @@ static PyMethodDef functions[] = {
     {"device_count", device_count, METH_O, "number of devices of a kind"},
     {"device_info", device_info, METH_O, "what is known of a device"},
     {"device_stats", device_stats, METH_O, "what was done on a device since the process began"},
+    {"cutensor_choose", cutensor_choose, METH_VARARGS, "who contracts sum_product on a device"},
     {"synchronize", synchronize, METH_VARARGS, "wait for a stream of a device"},
     {"order_methods", order_methods, METH_NOARGS, "names of the optimizers"},
     {"set_threads", ts_set_threads, METH_VARARGS, "set the number of threads of programs to come"},

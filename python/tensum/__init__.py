@@ -10,7 +10,21 @@ array([[5., 6.],
 import sys as _sys
 
 from . import _core
-from ._api import PathInfo, asarray, contract_path, device_stats, dtypes, einsum, info, matmul, methods, semirings, set_threads, supports
+from ._api import (
+    PathInfo,
+    asarray,
+    contract_path,
+    device_stats,
+    dtypes,
+    einsum,
+    info,
+    matmul,
+    methods,
+    semirings,
+    set_cutensor,
+    set_threads,
+    supports,
+)
 from ._array import Array, from_dlpack
 from ._core import CancelledError, InfeasibleError, NotANumberError, cache_clear, cache_info
 from ._plan import Cost, Decoded, Plan
@@ -42,6 +56,7 @@ __all__ = [
     "matmul",
     "methods",
     "semirings",
+    "set_cutensor",
     "set_threads",
     "solve",
     "supports",

@@ -274,14 +274,32 @@ def supports(semiring, dtype):
     }
 
 
-def set_threads(count):
-    """Use `count` threads (0: all that the process may use) in programs made from now on. Returns their number."""
+def _forget_programs():
+    """Those kept for later calls were made under other settings."""
     _core.cache_clear()
     from ._plan import cache
 
     cache.entries.clear()
     _recent.clear()
+
+
+def set_threads(count):
+    """Use `count` threads (0: all that the process may use) in programs made from now on. Returns their number."""
+    _forget_programs()
     return _core.set_threads(count)
+
+
+_CUTENSOR_CHOICES = ("auto", "never", "always")
+
+
+def set_cutensor(when, device="cuda:0"):
+    """Whether cuTENSOR, where it is installed, contracts sum_product on a CUDA device, in programs made from now on: "auto" (where
+    it measured faster, the default), "never" or "always" (wherever it can). Plans keep what they were made with. ValueError for
+    other words and for devices that are not CUDA's."""
+    if when not in _CUTENSOR_CHOICES:
+        raise ValueError(f"set_cutensor: {when!r}; expected one of {', '.join(_CUTENSOR_CHOICES)}")
+    _core.cutensor_choose(device, _CUTENSOR_CHOICES.index(when))
+    _forget_programs()
 
 
 def device_stats(device="cuda:0"):

@@ -22,11 +22,12 @@ def solve(path, *, problem=None, task=None, evidence=None, query=None, front_end
           progress=None, output=None, save_order=None, plot=None, dry_run=False):
     """Solve a problem file (UAI models, graphs, CNF, QUBO, ...), as the command `tensum solve` does.
 
-    The options are the command's: `task` ("map", "pr", "mar", ...), `problem` (what is asked of a graph: "mis", ...),
-    `settings` (a mapping of the front end's own), `order` (a method, or a file that holds an order). Files that may be written:
-    the answer in the format of its field (`output`), the order (`save_order`), a picture of the answer (`plot`: .png, .svg or
-    .pdf; needs matplotlib). With `dry_run` the result is the Cost, and nothing is computed. Raises InfeasibleError if there is no
-    solution, OSError where a file cannot be read or written, and ValueError with file, line and column where it is malformed.
+    The options are the command's: `task` ("map", "pr", "mar", ...), `problem` (what is asked of a graph: "mis", ...), `settings`
+    (a mapping of the front end's own), `order` (a method, or a file that holds an order). Files that may be written: the answer
+    in the format of its field (`output`), the order (`save_order`), a picture of the answer (`plot`: .png, .svg or .pdf; needs
+    matplotlib). Threads and cuTENSOR are chosen for all calls: `set_threads`, `set_cutensor`. With `dry_run` the result is the
+    Cost, and nothing is computed. Raises InfeasibleError if there is no solution, OSError where a file cannot be read or written,
+    and ValueError with file, line and column where it is malformed.
     """
     if plot is not None and not dry_run:
         _check_plot(plot)

@@ -139,6 +139,26 @@ else:
     raise AssertionError("two devices were taken")
 print("devices are not mixed")
 
+# Our own kernels are one graph; what the vendor's library enqueues is not counted as ours.
+graphs = {}
+for when in ("never", "always", "auto"):
+    tensum.set_cutensor(when)
+    tensum.matmul(x, y)
+    before = tensum.device_stats("cuda:0")["graph_launches"]
+    value = tensum.matmul(x, y)
+    graphs[when] = tensum.device_stats("cuda:0")["graph_launches"] - before
+    np.testing.assert_array_equal(download(value), a @ b)  # small integers: sums are exact
+assert graphs == {"never": 1, "always": 0, "auto": 1}, graphs
+for wrong in (("sometimes",), ("auto", "cpu")):
+    try:
+        tensum.set_cutensor(*wrong)
+    except ValueError:
+        pass
+    else:
+        raise AssertionError(f"{wrong} was taken")
+print("cuTENSOR is used where it is asked for")
+
+tensum.matmul(x, y, "max_plus")
 held = tensum.device_stats("cuda:0")["held_bytes"]
 for _ in range(20):
     tensum.matmul(x, y, "max_plus")

@@ -341,11 +341,11 @@ def test_arrays_on_a_simulated_device():
     if not os.path.exists(library):
         pytest.skip("the simulated CUDA driver is not built (TENSUM_SIMCUDA names it)")
     script = pathlib.Path(__file__).with_name("simulated.py")
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=300, env={**os.environ, "TENSUM_CUDA_LIBRARY": library}
-    )
+    vendor = str(pathlib.Path(library).with_name("libsimcutensor.so"))
+    environment = {**os.environ, "TENSUM_CUDA_LIBRARY": library, "TENSUM_CUTENSOR_LIBRARY": vendor}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n") == 7, done.stdout
+    assert done.stdout.count("\n") == 8, done.stdout
 
 
 def test_sparse_is_refused():
