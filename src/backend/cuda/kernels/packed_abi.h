@@ -39,6 +39,8 @@ typedef enum ts_cuda_packed_class {
 #define TS_CUDA_CAREFUL_ROWS 32    /* tiles of contract_small, by which results are done again */
 #define TS_CUDA_CAREFUL_COLUMNS 64
 
+#define TS_CUDA_INTERVALS 256      /* of a sum, for winners (notes.h): their numbers are bytes */
+
 typedef struct ts_cuda_pack_side {
     ts_cuda_pointer from;
     uint64_t to, notes;   /* notes: 0 where the pair takes none */

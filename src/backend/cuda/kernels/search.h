@@ -1,16 +1,12 @@
-/* Winners of a tile (tile.h, Track 2), for nearly the price of values.
- *
- * While terms are summed, a thread notes every few panels (an interval) which of its results have risen: a byte per
- * result in shared memory says in which interval it last rose. What the results were before is kept in local memory,
- * which is touched once per interval, for shared memory and registers are full. Afterwards results are sorted by
- * interval, each interval that has any is loaded once more, and a thread looks in it for the first of the best terms of
- * one result. The interval in which a result last rose has its winner: it is the first that attains the value. */
+/* Winners of a tile (tile.h, Track 2), for nearly the price of values: results are sorted by the interval in which they last rose
+ * (notes.h), each interval that has any is loaded once more, and a thread looks in it for the first of the best terms of one
+ * result. */
 #ifndef TS_CUDA_SEARCH_H
 #define TS_CUDA_SEARCH_H
 
 #include "locate.h"
 #include "micro.h"
-#include "vector.h"
+#include "notes.h"
 
 /* ts_better_..., with a comparison less. */
 template <typename P> TS_DEVICE bool ts_ahead(typename P::value x, typename P::value best)
@@ -24,116 +20,42 @@ template <typename P> TS_DEVICE bool ts_ahead(typename P::value x, typename P::v
     }
 }
 
+/* Of a tile's sums. */
+template <typename M> struct ts_noted_micro {
+    static const int pack = M::pack;
+    TS_DEVICE uint32_t nothing(void)
+    {
+        typename M::sum s;
+        M::start(s);
+        return M::word(s);
+    }
+    TS_DEVICE uint32_t word(const typename M::sum &s) { return M::word(s); }
+    TS_DEVICE bool differs(uint32_t now, uint32_t old, int32_t k) { return M::differs(now, old, k); }
+};
+
 /* Tile: a ts_tile. P, M: its pair and its innermost operation. */
 template <typename Tile, typename P, typename M, int TM, int TN, int THREADS> struct ts_search {
     typedef typename P::value value;
-    static const int RESULTS = TM * TN, WORDS = RESULTS / M::pack, V = TN / M::pack < 4 ? TN / M::pack : 4;
-    static const int STEP = 4;     /* panels that are searched at a time */
-    static const int MOST = 256;   /* intervals */
+    typedef ts_notes<Tile, ts_noted_micro<M>, TM, TN / M::pack, THREADS> notes;
+    static const int RESULTS = TM * TN, MOST = TS_CUDA_INTERVALS;
+    static const int STEP = 4; /* panels that are searched at a time */
     static const int BYTES = RESULTS * THREADS * 2 + MOST * 4; /* of shared memory */
 
-    /* The numbers of intervals lie by fours in words, thread by thread; the sorted list takes their place. */
-    TS_DEVICE unsigned char *intervals(void) { return Tile::search_at(); }
-    TS_DEVICE uint16_t *sorted(void) { return reinterpret_cast<uint16_t *>(Tile::search_at()); }
-    TS_DEVICE uint32_t *ends(void) { return reinterpret_cast<uint32_t *>(Tile::search_at() + RESULTS * THREADS * 2); }
-
-    /* What a thread's results were at the last note. Registers have no room for them, so they are found through `zero`,
-     * which is 0, but not so that the compiler knows. */
-    struct before {
-        alignas(16) uint32_t word[WORDS];
-    };
+    /* The sorted list takes the place of the numbers of intervals. */
+    TS_DEVICE uint16_t *sorted(void) { return reinterpret_cast<uint16_t *>(Tile::notes_at()); }
+    TS_DEVICE uint32_t *ends(void) { return notes::ends(); }
     TS_DEVICE int32_t panels_per_interval(int32_t panels)
     {
         const int32_t steps = (panels + STEP - 1) / STEP;
         return (steps + MOST - 1) / MOST * STEP;
     }
-    TS_DEVICE void start(before &old, int32_t zero)
-    {
-        static_assert(RESULTS % 4 == 0 && RESULTS * THREADS <= 65536, "numbers of results are 16 bits");
-        typename M::sum nothing;
-        M::start(nothing);
-#pragma unroll 1
-        for (int i = 0; i < WORDS; i++) {
-            old.word[i + zero] = M::word(nothing);
-        }
-#pragma unroll 1
-        for (int i = 0; i < RESULTS / 4; i++) {
-            reinterpret_cast<uint32_t *>(intervals())[i * THREADS + ts_thread()] = 0;
-        }
-    }
-    template <typename Sums> TS_DEVICE void note(const Sums &s, before &old, int32_t interval, int32_t zero)
-    {
-        unsigned char *mine = intervals() + ts_thread() * 4;
-#pragma unroll
-        for (int i = 0; i < TM; i++) {
-#pragma unroll
-            for (int j = 0; j < TN / M::pack; j += V) {
-                const int at = i * (TN / M::pack) + j;
-                uint32_t was[V];
-                ts_vector<uint32_t, V> now;
-                ts_read_vector<uint32_t, V>(old.word + (at + zero), was);
-#pragma unroll
-                for (int v = 0; v < V; v++) {
-                    now.at[v] = M::word(s.at[i][j + v]);
-#pragma unroll
-                    for (int k = 0; k < M::pack; k++) {
-                        const int result = (at + v) * M::pack + k;
-                        if (M::differs(now.at[v], was[v], k)) {
-                            mine[result / 4 * (4 * THREADS) + result % 4] = (unsigned char)interval;
-                        }
-                    }
-                }
-                *reinterpret_cast<ts_vector<uint32_t, V> *>(old.word + (at + zero)) = now;
-            }
-        }
-    }
-
-    /* Sort the results by interval; ends()[i] becomes the end of interval i. */
     TS_DEVICE void sort(int32_t zero)
     {
-        const int32_t thread = ts_thread();
-        uint32_t mine[RESULTS / 4];
-#pragma unroll
-        for (int i = 0; i < RESULTS / 4; i++) {
-            mine[i] = reinterpret_cast<const uint32_t *>(intervals())[i * THREADS + thread];
-        }
-        for (int i = thread; i < MOST; i += THREADS) {
-            ends()[i] = 0;
-        }
-        ts_sync();
-#pragma unroll
-        for (int result = 0; result < RESULTS; result++) {
-            if (Tile::is_here(Tile::row_of(result / TN) + zero, Tile::column_of(result % TN) + zero)) {
-                ts_atomic_add_shared(ends() + (mine[result / 4] >> (result % 4 * 8) & 0xffu), 1u);
-            }
-        }
-        ts_sync();
-        if (thread < 32) { /* counts to beginnings */
-            const int SHARE = MOST / 32;
-            uint32_t sum = 0, before_me = 0;
-            for (int i = 0; i < SHARE; i++) {
-                sum += ends()[thread * SHARE + i];
-            }
-            for (int lane = 0; lane < 31; lane++) {
-                const uint32_t other = ts_shuffle(sum, lane);
-                before_me += lane < thread ? other : 0u;
-            }
-            for (int i = 0; i < SHARE; i++) {
-                const uint32_t count = ends()[thread * SHARE + i];
-                ends()[thread * SHARE + i] = before_me;
-                before_me += count;
-            }
-        }
-        ts_sync();
-#pragma unroll
-        for (int result = 0; result < RESULTS; result++) {
-            const int row = Tile::row_of(result / TN) + zero, column = Tile::column_of(result % TN) + zero;
-            if (Tile::is_here(row, column)) {
-                const uint32_t at = ts_atomic_add_shared(ends() + (mine[result / 4] >> (result % 4 * 8) & 0xffu), 1u);
-                sorted()[at] = (uint16_t)(row * Tile::COLUMNS + column);
-            }
-        }
-        ts_sync();
+        static_assert(RESULTS * THREADS <= 65536, "numbers of results are 16 bits");
+        const auto row = [&](int i) { return Tile::row_of(i) + zero; };
+        const auto column = [&](int j, int k) { return Tile::column_of(j * M::pack + k) + zero; };
+        notes::template sort<true>([&](int i, int j, int k) { return Tile::is_here(row(i), column(j, k)); },
+                                   [&](uint32_t at, int i, int j, int k) { sorted()[at] = (uint16_t)(row(i) * Tile::COLUMNS + column(j, k)); });
     }
 
     struct leader {

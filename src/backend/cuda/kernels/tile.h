@@ -482,6 +482,8 @@ struct ts_tile {
 
     /* For the search of winners: its shared memory; is there such a result?; panels once more, into the first stages. */
     TS_DEVICE unsigned char *search_at(void) { return panels_at() + ROOM + SLACK / 16 * 16 + 16; }
+    TS_DEVICE unsigned char *notes_at(void) { return search_at(); }
+    TS_DEVICE unsigned char *ends_at(void) { return search_at() + BM * BN * 2; }
     TS_DEVICE bool is_here(int row, int column) { return c_row()[row] != INT64_MIN && c_column()[column] != INT64_MIN; }
     /* A product once more, from memory. */
     TS_DEVICE value term_of(const ts_tile &t, int row, int column, int64_t term, const ts_context &context)
@@ -800,9 +802,9 @@ struct ts_tile {
             if (panels > 0) {
                 const int32_t tail = (int32_t)(place.last - place.first - (int64_t)(panels - 1) * BK);
                 int32_t next = search::panels_per_interval(panels) - 1;
-                typename search::before old;
+                typename search::notes::before old;
                 if constexpr (Track == 2) {
-                    search::start(old, nothing);
+                    search::notes::start(old, nothing);
                 }
                 bool high = false;
                 walk(t, panels, [&](int32_t panel, int stage) {
@@ -826,7 +828,7 @@ struct ts_tile {
                     if constexpr (Track == 2) {
                         if (panel == next || panel + 1 == panels) {
                             const int32_t per = search::panels_per_interval(panels);
-                            search::note(s, old, panel / per, nothing);
+                            search::notes::note(s, old, panel / per, nothing);
                             next += per;
                         }
                     }
