@@ -119,6 +119,12 @@ TS_DEVICE uint32_t ts_atomic_add_shared(uint32_t *address, uint32_t value)
 TS_DEVICE void ts_copy_4(void *shared, const void *global) { ts_sim_copy(shared, global, 4); }
 TS_DEVICE void ts_copy_8(void *shared, const void *global) { ts_sim_copy(shared, global, 8); }
 TS_DEVICE void ts_copy_16(void *shared, const void *global) { ts_sim_copy(shared, global, 16); }
+TS_DEVICE void ts_copy_block(void *shared, const void *global, int bytes, uint64_t *)
+{
+    for (int i = ts_thread() % 32 * 16; i < bytes; i += 512) {
+        ts_copy_16(static_cast<char *>(shared) + i, static_cast<const char *>(global) + i);
+    }
+}
 TS_DEVICE void ts_copy_commit(void) { ts_sim_copy_commit(); }
 template <int N> TS_DEVICE void ts_copy_wait(void) { ts_sim_copy_wait(N); }
 
@@ -126,6 +132,7 @@ template <int N> TS_DEVICE void ts_copy_wait(void) { ts_sim_copy_wait(N); }
  * would fill a stage again too early. */
 TS_DEVICE void ts_stages_init(uint64_t *, int, int, bool) {}
 TS_DEVICE void ts_stage_reuse(uint64_t *, uint32_t) {}
+TS_DEVICE void ts_stage_reuse_by(uint64_t *, uint32_t, bool) { ts_sim_barrier(); }
 TS_DEVICE void ts_stage_commit(uint64_t *) {}
 TS_DEVICE void ts_stage_stored(uint64_t *) {}
 template <int Ahead> TS_DEVICE void ts_stage_wait(uint64_t *, uint32_t)

@@ -68,8 +68,8 @@ static double get(tensum_dtype dtype, const void *data, int64_t i)
 }
 static int is_float(tensum_dtype dtype) { return dtype <= TENSUM_F64; }
 
-typedef enum pattern { TIES, RISING, FALLING, EQUAL, EDGES, ZEROS, NANS, SIGNS, PATTERN_COUNT } pattern;
-static const char *const pattern_names[] = {"ties", "rising", "falling", "equal", "edges", "zeros", "NaN", "signs of 0"};
+typedef enum pattern { TIES, RISING, FALLING, EQUAL, EDGES, ZEROS, NANS, SIGNS, BELOW, PATTERN_COUNT } pattern;
+static const char *const pattern_names[] = {"ties", "rising", "falling", "equal", "edges", "zeros", "NaN", "signs of 0", "below 0"};
 
 /* Element of row i (or column) at term k of `sum`. `zero`: that of the semiring. */
 static double element(pattern which, tensum_semiring semiring, tensum_dtype dtype, int64_t i, int64_t k, int64_t sum, double zero)
@@ -84,6 +84,7 @@ static double element(pattern which, tensum_semiring semiring, tensum_dtype dtyp
         return semiring == TENSUM_OR_AND ? (k + i % 3) % 16 == 1 && below(3) == 0 : (k + 1 + i % 3) % 16 <= 2 ? 3 + (double)below(6) : 1;
     case ZEROS: return i % 3 == 0 || below(50) != 0 ? zero : 1;
     case NANS: return is_float(dtype) && below(300) == 0 ? (double)NAN : is_float(dtype) && below(100) == 0 && !positive ? (double)INFINITY : small;
+    case BELOW: return semiring == TENSUM_OR_AND ? small : positive ? 0 : -(double)below(7);
     case SIGNS: return is_float(dtype) ? (below(2) ? 0.0 : -0.0) : small;
     default: return small;
     }
@@ -240,6 +241,17 @@ static void whole_tiles(void **unused)
         check(TENSUM_MAX_PLUS, TENSUM_F32, (pattern)which, 64, 128, 60, (which + 1) % 5);
     }
 }
+/* Tiles of 128 x 256 results and their edges, with several intervals of 64 terms. */
+static void large_tiles(void **unused)
+{
+    const int64_t sums[] = {64, 65, 128, 200, 320};
+    (void)unused;
+    for (int which = 0; which < PATTERN_COUNT; which++) {
+        check(TENSUM_MAX_PLUS, TENSUM_F32, (pattern)which, 128, 256, sums[which % 5], which % 5);
+        check(TENSUM_MIN_PLUS, TENSUM_F32, (pattern)which, 130, 300, sums[(which + 1) % 5], (which + 1) % 5);
+        check(TENSUM_MAX_PLUS, TENSUM_F16, (pattern)which, 140, 257, sums[(which + 2) % 5], (which + 2) % 5);
+    }
+}
 static void more_intervals_than_bytes_can_number(void **unused)
 {
     (void)unused;
@@ -252,7 +264,7 @@ static void more_intervals_than_bytes_can_number(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(around_edges), cmocka_unit_test(whole_tiles),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(around_edges), cmocka_unit_test(whole_tiles), cmocka_unit_test(large_tiles),
                                        cmocka_unit_test(more_intervals_than_bytes_can_number)};
     const int unable = machine_open();
     return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,8 +31,8 @@ tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dt
                      kernel == TS_CUDA_KERNEL_MOVE_NARROW || kernel == TS_CUDA_KERNEL_CHAIN ||
                      kernel == TS_CUDA_KERNEL_CHAIN_BACK || kernel == TS_CUDA_KERNEL_TREE ||
                      kernel == TS_CUDA_KERNEL_FOLD || kernel == TS_CUDA_KERNEL_DECODE || kernel == TS_CUDA_KERNEL_SURVEY ||
-                     kernel == TS_CUDA_KERNEL_PACK || kernel == TS_CUDA_KERNEL_PACKED || kernel == TS_CUDA_KERNEL_TEAM ||
-                     kernel == TS_CUDA_KERNEL_TEAMS;
+                     kernel == TS_CUDA_KERNEL_PACK || kernel == TS_CUDA_KERNEL_PACKED || kernel == TS_CUDA_KERNEL_PACKED_W ||
+                     kernel == TS_CUDA_KERNEL_WINNERS || kernel == TS_CUDA_KERNEL_TEAM || kernel == TS_CUDA_KERNEL_TEAMS;
         uint32_t shared = tiles ? device->shared_limit : 0;
         TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
         kernels->has[kernel] = kernels->functions[kernel] != NULL && fits(device, (ts_cuda_kernel)kernel, dtype);
@@ -416,6 +416,8 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     p.a = a;
     p.b = b;
     p.c = c;
+    p.w = w;
+    p.winner_bytes = spec->winner_bytes;
     p.accumulate = with_always(accumulate, spec->accumulate);
     {
         double seconds = choice.seconds;
@@ -434,7 +436,6 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     }
     p.a = choice.swap ? b : a;
     p.b = choice.swap ? a : b;
-    p.w = w;
     p.partial = list->scratch;
     p.partial_w = list->scratch + choice.partial_w_offset;
     p.batch = spec->batch;
@@ -445,7 +446,6 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
     p.split_terms = choice.split_terms;
     p.tile_count = choice.tile_count;
     p.modulus = spec->algebra.modulus;
-    p.winner_bytes = spec->winner_bytes;
     ts_cuda_put_modes(list, modes, kept + p.sum_count, is_wide(spec->batch, spec->left, spec->right, spec->sum), &p.modes);
     TRY(ts_cuda_add_launch(list, kernels, choice.kernel, choice.grid, choice.threads, choice.shared_bytes, &p,
                            at_least_stream(list, ts_cuda_used_bytes(offsetof(ts_cuda_contract, modes), &p.modes))));

@@ -26,6 +26,8 @@ typedef struct layout {
     int64_t panels, split_panels, splits;
     int64_t careful_tiles[2];
     size_t to[2], notes[2], careful, total; /* partial results come first */
+    size_t rows_to[2], found, ends;         /* for winners */
+    size_t packed;                          /* what pack writes, and partial results */
 } layout;
 
 static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
@@ -36,10 +38,15 @@ int ts_cuda_packed_choice(void)
     return choice == NULL ? 0 : strcmp(choice, "always") == 0 ? 1 : strcmp(choice, "never") == 0 ? -1 : strcmp(choice, "teams") == 0 ? -2 : 0;
 }
 
-static uint32_t shared_of(const shape *s)
+static uint32_t shared_of(const shape *s, bool winners)
 {
-    return ts_cuda_packed_shared((uint32_t)s->rows, (uint32_t)s->columns, (uint32_t)s->terms, (uint32_t)s->stages, (uint32_t)s->planes,
+    return (winners ? ts_cuda_noted_shared((uint32_t)s->rows, (uint32_t)s->columns) : 0) +
+           ts_cuda_packed_shared((uint32_t)s->rows, (uint32_t)s->columns, (uint32_t)s->terms, (uint32_t)s->stages, (uint32_t)s->planes,
                                  (uint32_t)s->unit, (uint32_t)s->across);
+}
+static uint32_t winners_shared_of(const shape *s, tensum_dtype dtype)
+{
+    return ts_cuda_winners_shared((uint32_t)s->rows, (uint32_t)s->columns, (uint32_t)tensum_dtype_bytes(dtype));
 }
 static uint32_t pack_shared_of(const shape *s, tensum_dtype dtype)
 {
@@ -54,9 +61,12 @@ static bool hinted(const ts_cuda_kernels *kernels)
 {
     return kernels->dtype == TENSUM_F32 && (kernels->module == TENSUM_MAX_PLUS || kernels->module == TENSUM_MIN_PLUS);
 }
-static const shape *shape_of(const ts_cuda_kernels *kernels)
+static const shape *shape_of(const ts_cuda_kernels *kernels, bool winners)
 {
     const bool logarithms = kernels->has[TS_CUDA_KERNEL_SURVEY], selective = is_selective(kernels);
+    if (winners) {
+        return &shapes[tensum_dtype_bytes(kernels->dtype) == 2 ? TS_CUDA_PACKED_HALVES_W : TS_CUDA_PACKED_CHOICE_W];
+    }
     switch (kernels->dtype) {
     case TENSUM_F16:
     case TENSUM_BF16: return &shapes[selective ? TS_CUDA_PACKED_HALVES : logarithms ? TS_CUDA_PACKED_SINGLE : TS_CUDA_PACKED_HALF];
@@ -85,7 +95,8 @@ static size_t take(size_t *total, size_t bytes)
 
 static void lay_out(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec, layout *l)
 {
-    const shape *s = shape_of(kernels);
+    const bool winners = spec->winner_bytes != 0;
+    const shape *s = shape_of(kernels, winners);
     const int64_t rows[2] = {spec->left, spec->right}, width[2] = {s->rows, s->columns};
     const int64_t step = s->terms * s->in_unit > TS_CUDA_PACK_TERMS ? s->terms * s->in_unit : TS_CUDA_PACK_TERMS;
     const size_t value = ts_cuda_arithmetic_bytes(kernels->dtype);
@@ -106,7 +117,7 @@ static void lay_out(const ts_cuda_list *list, const ts_cuda_kernels *kernels, co
     l->chunks = divide_up(l->depth, l->chunk);
     tiles = spec->batch * l->tiles[0] * l->tiles[1];
     l->splits = 1;
-    if (!l->noted && 2 * tiles <= slots && kernels->has[TS_CUDA_KERNEL_COMBINE]) {
+    if (!l->noted && !winners && 2 * tiles <= slots && kernels->has[TS_CUDA_KERNEL_COMBINE]) {
         const int64_t most = l->panels * s->terms / 128, wanted = slots / tiles;
         l->splits = wanted < most ? wanted : most;
         l->splits = l->splits < 1 ? 1 : l->splits > 64 ? 64 : l->splits;
@@ -119,23 +130,40 @@ static void lay_out(const ts_cuda_list *list, const ts_cuda_kernels *kernels, co
     for (int side = 0; side < 2; side++) {
         l->to[side] = take(&l->total, (size_t)(spec->batch * l->tiles[side] * width[side] * (l->depth / s->in_unit) * s->planes * s->unit) /
                                           (size_t)(side == 1 ? s->across : 1));
+        l->rows_to[side] = take(&l->total, winners ? (size_t)(spec->batch * l->tiles[side] * width[side] * l->depth) *
+                                                         tensum_dtype_bytes(kernels->dtype) : 0);
         l->notes[side] = take(&l->total, l->notes_kept ? (size_t)(l->chunks * spec->batch * l->tiles[side] * width[side]) * 8 : 0);
     }
+    l->packed = l->total;
+    l->found = take(&l->total, winners ? (size_t)(tiles * s->rows * s->columns) * 8 : 0);
+    l->ends = take(&l->total, winners ? (size_t)tiles * TS_CUDA_INTERVALS * 4 : 0);
     l->careful_tiles[0] = divide_up(rows[0], TS_CUDA_CAREFUL_ROWS);
     l->careful_tiles[1] = divide_up(rows[1], TS_CUDA_CAREFUL_COLUMNS);
     l->careful = take(&l->total, l->noted ? (size_t)(spec->batch * l->careful_tiles[0] * l->careful_tiles[1]) : 0);
 }
 
-/* Where the product by tiles is nearly as fast: launches, a pass over the operands, rounds of blocks. The rate is for comparison with
+/* Where the product by tiles is nearly as fast: launches, a pass over the operands, rounds of blocks. Rates are for comparison with
  * those of choose.c, of f32 max_plus on an H200. */
 static double guess(const layout *l, const ts_contract_spec *spec, int units)
 {
+    const bool winners = spec->winner_bytes != 0;
     const shape *s = l->shape;
     const double blocks = (double)spec->batch * (double)l->tiles[0] * (double)l->tiles[1] * (double)l->splits, slots = (double)units * s->blocks;
-    const double rate = 15.1e12 / 132.0 / s->blocks, results = (double)spec->batch * (double)spec->left * (double)spec->right;
-    return 9e-6 + (double)l->total / 1e12 + (l->splits > 1 ? results * (double)l->splits * 6e-12 : 0.0) +
+    const double rate = (winners ? 13.6e12 : 15.1e12) / 132.0 / s->blocks, results = (double)spec->batch * (double)spec->left * (double)spec->right;
+    /* `winners` has a multiprocessor for each of its blocks; what one takes is for its results and for panels of each interval. */
+    const double looking = (blocks <= units ? 1.0 : blocks / (double)units) * (7.6e-5 + 1e-6 * (double)l->depth / TS_CUDA_INTERVAL);
+    return 9e-6 + (double)l->packed / 1e12 + (winners ? 5e-6 + looking : 0.0) + (l->splits > 1 ? results * (double)l->splits * 6e-12 : 0.0) +
            (blocks <= slots ? 1.0 : blocks / slots) *
                (1e-6 + (double)s->rows * s->columns * (double)(l->split_panels * s->terms * s->in_unit) / rate);
+}
+
+/* Beside what values need. */
+static bool finds_winners(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec)
+{
+    const double results = (double)spec->batch * ((double)spec->left + 128.0) * ((double)spec->right + 256.0);
+    return kernels->has[TS_CUDA_KERNEL_PACKED_W] && kernels->has[TS_CUDA_KERNEL_WINNERS] &&
+           spec->sum <= (int64_t)TS_CUDA_INTERVALS * TS_CUDA_INTERVAL && results * 8.0 <= (double)(list->device->memory_total / 8) &&
+           winners_shared_of(shape_of(kernels, true), kernels->dtype) <= list->device->shared_limit;
 }
 
 bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec, double *seconds)
@@ -143,13 +171,14 @@ bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kerne
     const double pairs = (double)spec->batch * (double)spec->left * (double)spec->right * (double)spec->sum;
     const double operands = (double)spec->batch * ((double)spec->left + (double)spec->right + 256.0) * ((double)spec->sum + 512.0);
     const int choice = list->device->packed;
-    const shape *s = shape_of(kernels);
+    const bool winners = spec->winner_bytes != 0;
+    const shape *s = shape_of(kernels, winners);
     layout l;
 
     if (!kernels->has[TS_CUDA_KERNEL_PACKED] || !kernels->has[TS_CUDA_KERNEL_PACK] || !kernels->has[TS_CUDA_KERNEL_CONTRACT_SMALL] ||
-        spec->winner_bytes != 0 || spec->sum == 0 || choice < 0 || spec->batch >= (int64_t)1 << 31 ||
-        operands * s->planes * s->unit > (double)(list->device->memory_total / 8) || shared_of(s) > list->device->shared_limit ||
-        pack_shared_of(s, kernels->dtype) > list->device->shared_limit) {
+        (winners && !finds_winners(list, kernels, spec)) || spec->sum == 0 || choice < 0 || spec->batch >= (int64_t)1 << 31 ||
+        operands * s->planes * s->unit > (double)(list->device->memory_total / (winners ? 16 : 8)) ||
+        shared_of(s, winners) > list->device->shared_limit || pack_shared_of(s, kernels->dtype) > list->device->shared_limit) {
         return false;
     }
     if (choice > 0) {
@@ -175,12 +204,45 @@ bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kerne
     return pays;
 }
 
+static tensum_status add_winners(ts_cuda_list *list, const ts_cuda_kernels *kernels, const layout *l, const ts_cuda_packed *product,
+                                 const ts_cuda_contract *from, const ts_mode *modes, bool wide)
+{
+    const int32_t kept = from->batch_count + from->left_count + from->right_count;
+    tensum_status status = TENSUM_OK;
+    ts_cuda_winners p = {0};
+
+    p.w = from->w;
+    p.a = list->scratch + l->rows_to[0];
+    p.b = list->scratch + l->rows_to[1];
+    p.found = product->found;
+    p.ends = product->ends;
+    p.left = product->left;
+    p.right = product->right;
+    p.left_tiles = product->left_tiles;
+    p.right_tiles = product->right_tiles;
+    p.tile_count = product->tile_count;
+    p.intervals = l->depth / TS_CUDA_INTERVAL;
+    p.modulus = product->modulus;
+    p.batch_count = from->batch_count;
+    p.left_count = from->left_count;
+    p.right_count = from->right_count;
+    p.winner_bytes = from->winner_bytes;
+    ts_cuda_put_modes(list, modes, kept, wide, &p.modes);
+    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_WINNERS, ts_cuda_grid(p.tile_count), TS_CUDA_WINNERS_THREADS,
+                           winners_shared_of(l->shape, kernels->dtype), &p, ts_cuda_used_bytes(offsetof(ts_cuda_winners, modes), &p.modes)));
+    ts_cuda_reads(list, ts_cuda_at(list->scratch), 1);
+    ts_cuda_writes(list, from->w, TS_CUDA_SPAN(modes, kept, w, from->winner_bytes));
+done:
+    return status;
+}
+
 tensum_status ts_cuda_add_packed(ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec,
                                  const ts_cuda_contract *from, const ts_mode *modes)
 {
     tensum_status status = TENSUM_OK;
     const size_t bytes = tensum_dtype_bytes(kernels->dtype), value = ts_cuda_arithmetic_bytes(kernels->dtype);
     const int32_t kept = from->batch_count + from->left_count + from->right_count, count = kept + from->sum_count;
+    const bool winners = from->winner_bytes != 0;
     const bool wide = spec->batch >= (int64_t)1 << 31 || spec->left >= (int64_t)1 << 31 || spec->right >= (int64_t)1 << 31 ||
                       spec->sum >= (int64_t)1 << 31;
     const ts_cuda_pointer operands[2] = {from->a, from->b};
@@ -193,6 +255,7 @@ tensum_status ts_cuda_add_packed(ts_cuda_list *list, const ts_cuda_kernels *kern
     for (int side = 0; side < 2; side++) {
         pack.side[side].from = operands[side];
         pack.side[side].to = list->scratch + l.to[side];
+        pack.side[side].rows_to = winners ? list->scratch + l.rows_to[side] : 0;
         pack.side[side].notes = l.notes_kept ? list->scratch + l.notes[side] : 0;
         pack.side[side].rows = side == 0 ? spec->left : spec->right;
         pack.side[side].tiles = l.tiles[side];
@@ -227,6 +290,8 @@ tensum_status ts_cuda_add_packed(ts_cuda_list *list, const ts_cuda_kernels *kern
     product.b_notes = pack.side[1].notes;
     product.partial = list->scratch;
     product.careful = l.noted ? list->scratch + l.careful : 0;
+    product.found = list->scratch + l.found;
+    product.ends = list->scratch + l.ends;
     product.batch = spec->batch;
     product.left = spec->left;
     product.right = spec->right;
@@ -242,14 +307,18 @@ tensum_status ts_cuda_add_packed(ts_cuda_list *list, const ts_cuda_kernels *kern
     product.left_count = from->left_count;
     product.right_count = from->right_count;
     ts_cuda_put_modes(list, modes, kept, wide, &product.modes);
-    TRY(ts_cuda_add_launch(list, kernels, TS_CUDA_KERNEL_PACKED, ts_cuda_grid(product.tile_count),
-                           (uint32_t)l.shape->threads, shared_of(l.shape), &product, ts_cuda_used_bytes(offsetof(ts_cuda_packed, modes), &product.modes)));
+    TRY(ts_cuda_add_launch(list, kernels, winners ? TS_CUDA_KERNEL_PACKED_W : TS_CUDA_KERNEL_PACKED, ts_cuda_grid(product.tile_count),
+                           (uint32_t)l.shape->threads, shared_of(l.shape, winners), &product,
+                           ts_cuda_used_bytes(offsetof(ts_cuda_packed, modes), &product.modes)));
     ts_cuda_reads(list, ts_cuda_at(list->scratch), 1);
-    if (l.splits > 1 || l.noted) {
+    if (l.splits > 1 || l.noted || winners) {
         ts_cuda_writes(list, ts_cuda_at(list->scratch), 1);
     }
     if (l.splits == 1) {
         ts_cuda_writes(list, from->c, TS_CUDA_SPAN(modes, kept, c, bytes));
+    }
+    if (winners) {
+        TRY(add_winners(list, kernels, &l, &product, from, modes, wide));
     }
     if (l.splits > 1) {
         TRY(ts_cuda_add_combine(list, kernels, modes, kept, spec->batch * spec->left * spec->right, l.splits, spec->algebra.modulus,

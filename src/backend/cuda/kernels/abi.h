@@ -16,6 +16,8 @@
  *     ts_<semiring>_<dtype>_fold                    ts_cuda_fold             few results of two huge operands
  *     ts_<semiring>_<dtype>_survey, _pack           ts_cuda_pack             large products through packed panels: see
  *     ts_<semiring>_<dtype>_packed                  ts_cuda_packed           packed_abi.h
+ *     ts_<semiring>_<dtype>_packed_w                ts_cuda_packed           with winners, which another launch finds:
+ *     ts_<semiring>_<dtype>_winners                 ts_cuda_winners          selective semirings
  *     ts_<semiring>_<dtype>_team, _teams            ts_cuda_team             products of few tiles: see team_abi.h
  *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
  *     ts_<semiring>_<dtype>_reduce                  ts_cuda_reduce           one thread per result

@@ -154,6 +154,9 @@ template <typename P> struct ts_dense_selection : ts_dense_unnoted<P> {
         M::pair(s, x2, y2, ts_context());
     }
     TS_DEVICE typename P::value value_of(const sum &s, int column) { return M::result(s, column, ts_context()); }
+    static const int shape_w = M::pack == 2 ? TS_CUDA_PACKED_HALVES_W : TS_CUDA_PACKED_CHOICE_W;
+    TS_DEVICE uint32_t word(const sum &s) { return M::word(s); }
+    TS_DEVICE bool differs(uint32_t now, uint32_t old, int column) { return M::differs(now, old, column); }
 };
 template <typename P, int Add, int Mul> struct ts_dense_of<P, Add, Mul, ts_kind_i32> : ts_dense_selection<P> {};
 template <typename P, int Add, int Mul> struct ts_dense_of<P, Add, Mul, ts_kind_i16> : ts_dense_selection<P> {};
@@ -165,7 +168,7 @@ template <typename P, int Add, int Mul> struct ts_dense_of<P, Add, Mul, ts_kind_
  * are not negative as a signed integer, and below all negative ones as an unsigned one. So two terms take three instructions
  *     where sums have risen, whatever the terms are: a term below zero is below them as a signed integer, too;
  *     for max_plus where all terms are >= +0 or -infinity, zero of the semiring, from the start;
- *     for max_plus where all terms are <= -0, which -infinity is, too.
+ *     for max_plus where all terms are below 0, which -infinity is, too.
  * Which signs the elements of a row or column have is noted while packing. min_plus is max_plus of the negative elements. */
 template <typename P, int Add, int Mul> struct ts_dense_of<P, Add, Mul, ts_kind_f32> {
     typedef float unit, sum;
@@ -175,7 +178,9 @@ template <typename P, int Add, int Mul> struct ts_dense_of<P, Add, Mul, ts_kind_
     static const bool hinted = Mul == ts_op_plus, rises = Add == ts_op_max || mirrored;
     static const int planes = 1, terms = 1, across = 1, shape = TS_CUDA_PACKED_CHOICE;
     TS_DEVICE float mirror(float x) { return mirrored ? -x : x; }
-    TS_DEVICE void pack(float x, note, float *to) { to[0] = mirror(x); }
+    /* +0 for -0, so that sums that are equal have equal bits (but products, of which a word takes care). */
+    TS_DEVICE float packed(float x) { return mirror(x) + 0.0f; }
+    TS_DEVICE void pack(float x, note, float *to) { to[0] = packed(x); }
     TS_DEVICE float start(void) { return mirror(P::zero()); }
     TS_DEVICE float term(float x, float y)
     {
@@ -191,8 +196,11 @@ template <typename P, int Add, int Mul> struct ts_dense_of<P, Add, Mul, ts_kind_
     }
     TS_DEVICE int32_t height(float s) { return ts_float_bits(s); }
     TS_DEVICE float value_of(float s, int) { return mirror(s); }
+    static const int shape_w = TS_CUDA_PACKED_CHOICE_W;
+    TS_DEVICE uint32_t word(float s) { return (uint32_t)ts_float_bits(Mul == ts_op_ntimes ? s + 0.0f : s); }
+    TS_DEVICE bool differs(uint32_t now, uint32_t old, int) { return now != old; }
     TS_DEVICE note start_note(void) { return 0; }
-    TS_DEVICE note see(note n, float x) { return x == P::zero() ? n : n | (ts_float_bits(mirror(x)) < 0 ? 1u : 2u); }
+    TS_DEVICE note see(note n, float x) { return x == P::zero() ? n : n | (ts_float_bits(packed(x)) < 0 ? 1u : 2u); }
     TS_DEVICE note join(note x, note y) { return x | y; }
     TS_DEVICE bool is_careful(float, note, note) { return false; }
     TS_DEVICE float settle(float x, note, note) { return x; }

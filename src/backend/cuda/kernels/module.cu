@@ -147,6 +147,18 @@
     {                                                                                                                      \
         ts_packed_shape<ts_dense<pair_##d>::shape>::of<pair_##d>::type::run(p);                                            \
     }
+#define TS_WINNERS(d)                                                                                                      \
+    TS_PACKED(d)                                                                                                           \
+    TS_KERNEL_BLOCKS(TS_NAME(d, packed_w), ts_cuda_packed, ts_packed_shape<ts_dense<pair_##d>::shape_w>::threads,          \
+                     ts_packed_shape<ts_dense<pair_##d>::shape_w>::blocks)                                                 \
+    {                                                                                                                      \
+        ts_packed_shape<ts_dense<pair_##d>::shape_w>::template of<pair_##d, true>::type::run(p);                           \
+    }                                                                                                                      \
+    TS_KERNEL_BLOCKS(TS_NAME(d, winners), ts_cuda_winners, TS_CUDA_WINNERS_THREADS, 1)                                     \
+    {                                                                                                                      \
+        typedef ts_packed_shape<ts_dense<pair_##d>::shape_w> shape;                                                        \
+        ts_winners<pair_##d, shape::rows, shape::columns, TS_CUDA_WINNERS_THREADS>::run(p);                                \
+    }
 #define TS_SURVEYED(d)                                                                                                     \
     TS_KERNEL(TS_NAME(d, survey), ts_cuda_pack, TS_CUDA_THREADS) { ts_packer<pair_##d, true>::run(p); }                    \
     TS_PACKED(d)
@@ -168,20 +180,20 @@
 #define TS_DENSE_0_COUNTED_vc128(d)
 #define TS_DENSE_0_RESIDUE_i64(d)
 #define TS_DENSE_1_BOOLEAN_bool(d) TS_PACKED(d)
-#define TS_DENSE_1_ORDERED_f16(d) TS_PACKED(d)
-#define TS_DENSE_1_ORDERED_bf16(d) TS_PACKED(d)
-#define TS_DENSE_1_ORDERED_f32(d) TS_PACKED(d)
+#define TS_DENSE_1_ORDERED_f16(d) TS_WINNERS(d)
+#define TS_DENSE_1_ORDERED_bf16(d) TS_WINNERS(d)
+#define TS_DENSE_1_ORDERED_f32(d) TS_WINNERS(d)
 #define TS_DENSE_1_ORDERED_f64(d) TS_PACKED(d)
 #define TS_DENSE_1_ORDERED_i16(d) TS_JOIN(TS_DENSE_i16_, TS_MODULE_MUL)(d)
-#define TS_DENSE_i16_plus(d) TS_PACKED(d)
-#define TS_DENSE_i16_min(d) TS_PACKED(d)
-#define TS_DENSE_i16_max(d) TS_PACKED(d)
+#define TS_DENSE_i16_plus(d) TS_WINNERS(d)
+#define TS_DENSE_i16_min(d) TS_WINNERS(d)
+#define TS_DENSE_i16_max(d) TS_WINNERS(d)
 #define TS_DENSE_i16_ntimes(d) /* saturates, so no two of it are in a word */
-#define TS_DENSE_1_ORDERED_i32(d) TS_PACKED(d)
+#define TS_DENSE_1_ORDERED_i32(d) TS_WINNERS(d)
 #define TS_DENSE_1_ORDERED_i64(d)
-#define TS_DENSE_1_FLOATING_f16(d) TS_PACKED(d)
-#define TS_DENSE_1_FLOATING_bf16(d) TS_PACKED(d)
-#define TS_DENSE_1_FLOATING_f32(d) TS_PACKED(d)
+#define TS_DENSE_1_FLOATING_f16(d) TS_WINNERS(d)
+#define TS_DENSE_1_FLOATING_bf16(d) TS_WINNERS(d)
+#define TS_DENSE_1_FLOATING_f32(d) TS_WINNERS(d)
 #define TS_DENSE_1_FLOATING_f64(d) TS_PACKED(d)
 #define TS_DENSE(d) TS_JOIN(TS_JOIN(TS_JOIN(TS_JOIN(TS_JOIN(TS_DENSE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES), _), d)(d)
 

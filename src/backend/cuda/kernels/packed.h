@@ -6,6 +6,7 @@
 #include "dense.h"
 #include "locate.h"
 #include "vector.h"
+#include "winners.h"
 
 /* ---- packing ---- */
 
@@ -46,6 +47,21 @@ template <typename P, bool Survey> struct ts_packer {
             *reinterpret_cast<ts_vector<uint32_t, 4> *>(to + terms / 2 * width + rows * 8 + lane * 4) = words;
         }
     }
+    /* As `winners` wants them: rows of STEP terms, as they are. rows, count: those that there are. */
+    TS_DEVICE void place_rows(int32_t width, int64_t rows, int32_t count, const storage *staged_at, storage *to)
+    {
+        const int V = 16 / (int)sizeof(storage);
+#pragma unroll 1
+        for (int32_t e = ts_thread(); e < width * STEP / V; e += TS_CUDA_THREADS) {
+            const int32_t row = e / (STEP / V), first = e % (STEP / V) * V;
+            ts_vector<storage, V> terms;
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                terms.at[i] = row < rows && first + i < count ? staged_at[(first + i) * (width + 1) + row] : P::store(P::zero());
+            }
+            *reinterpret_cast<ts_vector<storage, V> *>(to + e * V) = terms;
+        }
+    }
     TS_DEVICE void run(const ts_cuda_pack &p)
     {
         const int64_t first_items = p.batch * p.side[0].tiles * p.chunks;
@@ -82,6 +98,7 @@ template <typename P, bool Survey> struct ts_packer {
         }
         /* Neighbouring threads read neighbouring terms or neighbouring rows. */
         const bool by_term = p.sum_count > 0 && (own_count == 0 || (term_step < 0 ? -term_step : term_step) < (row_step < 0 ? -row_step : row_step));
+        const bool through = by_term || side.rows_to != 0; /* shared memory */
         ts_sync(); /* the tables of the item before */
         for (int32_t i = ts_thread(); i < width; i += ts_threads()) {
             const int64_t row = tile * width + i;
@@ -116,7 +133,7 @@ template <typename P, bool Survey> struct ts_packer {
                 ts_sync();
             }
             /* Several loads are on their way at a time: what is loaded goes to registers first. */
-            if (by_term || by_blocks) {
+            if (through || by_blocks) {
                 for (int32_t part = ts_thread(); part < width * STEP; part += TS_CUDA_THREADS * BATCH) {
                     storage loaded[BATCH];
 #pragma unroll
@@ -136,6 +153,10 @@ template <typename P, bool Survey> struct ts_packer {
                 }
                 ts_sync();
             }
+            if (side.rows_to != 0) {
+                place_rows(width, side.rows - tile * width, count, tile_at,
+                           reinterpret_cast<storage *>((uintptr_t)side.rows_to) + (place * p.depth + term) * width);
+            }
             if constexpr (by_blocks) {
                 place_blocks(side, tile, count, tile_at, to + (term - first) / D::terms * width);
             } else {
@@ -149,7 +170,7 @@ template <typename P, bool Survey> struct ts_packer {
                         const int32_t t = at + i * apart;
                         x[i] = P::zero();
                         if (here && t < count) {
-                            x[i] = P::load(by_term ? tile_at[t * (width + 1) + mine] : from[row_at + terms[table + t]]);
+                            x[i] = P::load(through ? tile_at[t * (width + 1) + mine] : from[row_at + terms[table + t]]);
                         }
                     }
 #pragma unroll
@@ -199,14 +220,14 @@ template <typename P, bool Survey> struct ts_packer {
 
 /* ---- the product ---- */
 
-template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int STAGES> struct ts_packed {
+template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int STAGES, bool Winners = false> struct ts_packed {
     typedef ts_dense<P> D;
     typedef typename P::storage storage;
     typedef typename P::value value;
     typedef typename D::unit unit;
     typedef typename D::sum sum;
     typedef typename D::note note;
-    static const int PLANES = D::planes;
+    static const int PLANES = D::planes, ROWS = BM, COLUMNS = BN;
     static const int WORDS = BN / D::across, TW = TN / D::across; /* units of the tile's columns, and of a thread's */
     static const int VA = 16 / (int)sizeof(unit) < TM ? 16 / (int)sizeof(unit) : TM, GA = TM / VA;
     static const int VB = 16 / (int)sizeof(unit) < TW ? 16 / (int)sizeof(unit) : TW, GB = TW / VB;
@@ -217,7 +238,9 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
     static const int ROOM = STAGES * (PANEL_A + PANEL_B);
     static const int SLACK = 2 * (BM > WORDS ? BM : WORDS) * PLANES * (int)sizeof(unit); /* read past the last panel */
     static const int TABLES = (BM + BN) * 16 + 128;
-    static const int SHARED = ROOM + SLACK + TABLES + 128;
+    static const int NOTED = Winners ? (int)ts_cuda_noted_shared(BM, BN) : 0;
+    static const int SHARED = ROOM + SLACK + TABLES + NOTED + 128;
+    typedef ts_notes<ts_packed, ts_noted_dense<D>, TM, TW, THREADS> notes;
     static const int RESULTS = BM * BN * (int)sizeof(value);
     static const int PASSES = RESULTS <= ROOM ? 1 : RESULTS <= 2 * ROOM ? 2 : 4;
     static const int AHEAD = STAGES - 2;
@@ -235,6 +258,8 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
     TS_DEVICE note *column_note(void) { return reinterpret_cast<note *>(c_column() + BN + BM); }
     TS_DEVICE int32_t *careful_at(void) { return reinterpret_cast<int32_t *>(c_column() + BN + BM + BN); }
     TS_DEVICE uint64_t *stage_at(int stage) { return reinterpret_cast<uint64_t *>(ts_shared() + (SHARED - 128)) + 2 * stage; }
+    TS_DEVICE unsigned char *notes_at(void) { return ts_shared() + ROOM + SLACK + TABLES; }
+    TS_DEVICE unsigned char *ends_at(void) { return notes_at() + BM * BN; }
 
     /* Rows of this thread's sum (i, j), and units of columns. */
     TS_DEVICE int row_of(int i)
@@ -404,9 +429,13 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
         }
     }
     enum { MIXED, HIGH, LOW }; /* what is known of sums: nothing, not negative (or to stay), not positive */
-    /* a, b: what this thread copies of the first panel. */
-    TS_DEVICE void walk(sums &s, const char *a, const char *b, int32_t panels, bool first_walk, int32_t known)
+    /* a, b: what this thread copies of the first panel. zero: 0, but not so that the compiler knows. */
+    TS_DEVICE void walk(sums &s, const char *a, const char *b, int32_t panels, bool first_walk, int32_t known, int32_t zero)
     {
+        typename notes::before old;
+        if constexpr (Winners) {
+            notes::start(old, zero);
+        }
         ts_stages_init(stage_at(0), STAGES, THREADS, first_walk);
         ts_sync();
 #pragma unroll 1
@@ -449,6 +478,11 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
                 compute(s, stage);
             }
             ts_stage_release(stage_at(stage));
+            if constexpr (Winners) {
+                if ((panel + 1) % (TS_CUDA_INTERVAL / BK) == 0) {
+                    notes::note(s, old, panel / (TS_CUDA_INTERVAL / BK), zero);
+                }
+            }
             parity ^= stage + 1 == STAGES ? 1u : 0u;
             stage = stage + 1 == STAGES ? 0 : stage + 1;
             next_parity ^= next + 1 == STAGES ? 1u : 0u;
@@ -505,6 +539,22 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
         }
     }
 
+    /* Leave the results of a tile sorted by interval for `winners`; rows, columns: those that it has. */
+    TS_DEVICE void hand_over(const sums &s, const ts_cuda_packed &p, int64_t tile, int64_t rows, int64_t columns)
+    {
+        ts_vector<uint32_t, 2> *found = reinterpret_cast<ts_vector<uint32_t, 2> *>((uintptr_t)p.found) + tile * (BM * BN);
+        const auto here = [&](int i, int j, int k) { return row_of(i) < rows && word_of(j) * D::across + k < columns; };
+        notes::template sort<false>(here, [&](uint32_t at, int i, int j, int k) {
+            const value result = D::value_of(s.at[i][j], k);
+            ts_vector<uint32_t, 2> one = {{0, (uint32_t)(row_of(i) * BN + word_of(j) * D::across + k)}};
+            memcpy(&one.at[0], &result, sizeof result);
+            found[at] = one;
+        });
+        for (int i = ts_thread(); i < TS_CUDA_INTERVALS; i += THREADS) {
+            reinterpret_cast<uint32_t *>((uintptr_t)p.ends)[tile * TS_CUDA_INTERVALS + i] = notes::ends()[i];
+        }
+    }
+
     TS_DEVICE void run(const ts_cuda_packed &p)
     {
         const ts_cuda_mode *modes = ts_mode_table(p.modes);
@@ -532,8 +582,11 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
             ts_sync(); /* the item before has been stored */
             walk(s, reinterpret_cast<const char *>((uintptr_t)p.a) + (tile_a * p.panels + first) * PANEL_A + ts_thread() * 16,
                  reinterpret_cast<const char *>((uintptr_t)p.b) + (tile_b * p.panels + first) * PANEL_B + ts_thread() * 16,
-                 (int32_t)(last - first), first_walk, signs(p, tile_a, tile_b));
+                 (int32_t)(last - first), first_walk, signs(p, tile_a, tile_b), (int32_t)(item >> 62));
             first_walk = false;
+            if constexpr (Winners) {
+                hand_over(s, p, item, p.left - left_tile * BM, p.right - right_tile * BN);
+            }
             const int64_t base = ts_offsets_of(modes, p.batch_count, p.modes.wide, batch).c;
             place(p, modes + p.batch_count, p.left_count, base, left_tile * BM, p.left, BM, tile_a, p.batch * p.left_tiles, p.a_notes,
                   c_row(), row_note());
@@ -596,14 +649,15 @@ template <typename P, int BM, int BN, int BK, int TM, int TN, int THREADS, int S
 
 /* The shapes of packed_abi.h as types. */
 template <int Class> struct ts_packed_shape;
-#define TS_PACKED_SHAPE(id, rows, columns, terms_, tm, tn, threads_, stages_, blocks_, planes_, unit_, in_unit_, across_)     \
+#define TS_PACKED_SHAPE(id, rows_, columns_, terms_, tm, tn, threads_, stages_, blocks_, planes_, unit_, in_unit_, across_)   \
     template <> struct ts_packed_shape<TS_CUDA_PACKED_##id> {                                                                 \
-        static const int threads = threads_, blocks = blocks_;                                                                \
-        template <typename P> struct of {                                                                                     \
-            typedef ts_packed<P, rows, columns, terms_, tm, tn, threads_, stages_> type;                                      \
+        static const int threads = threads_, blocks = blocks_, rows = rows_, columns = columns_;                              \
+        template <typename P, bool Winners = false> struct of {                                                               \
+            typedef ts_packed<P, rows_, columns_, terms_, tm, tn, threads_, stages_, Winners> type;                           \
             static_assert(type::PLANES == planes_ && sizeof(typename type::unit) == unit_ && type::D::terms == in_unit_ &&    \
                               type::D::across == across_ &&                                                                   \
-                              type::SHARED == (int)ts_cuda_packed_shared(rows, columns, terms_, stages_, planes_, unit_, across_), \
+                              type::SHARED - type::NOTED ==                                                                   \
+                                  (int)ts_cuda_packed_shared(rows_, columns_, terms_, stages_, planes_, unit_, across_),      \
                           "the class fits the pair");                                                                         \
         };                                                                                                                    \
     };

@@ -9,6 +9,12 @@
  * a result takes half a word, elements of the left operand are there twice in a unit, and two of the right one are in one. Rows
  * and terms past the end are zero of the semiring, so the product has no edges but the stores'.
  *
+ * Winners: `packed_w` also notes in which interval of the sum each result last rose, and leaves, for each tile, its results
+ * sorted by interval (`found`: value and place in the tile, `ends`: where each interval ends). `winners` looks in each
+ * interval for the terms that are equal to its results. For it, `pack` copies the operands once more, as they are,
+ *     [batch * tiles + row / width][term / 64][row % width][term % 64]
+ * so that lanes that look at different rows can read different banks: each begins with another term.
+ *
  * Notes: what has to be known of a row as a whole: [chunk][(batch * tiles + row / width) * width + row % width], one for
  * each chunk of terms, joined by who reads them. */
 #ifndef TS_CUDA_PACKED_ABI_H
@@ -25,7 +31,9 @@
     X(BITS, 128, 128, 16, 8, 8, 256, 4, 2, 1, 4, 32, 1)     \
     X(HALF, 128, 128, 32, 4, 16, 256, 3, 2, 1, 4, 2, 1)     \
     X(CHOICE, 128, 256, 32, 8, 16, 256, 4, 1, 1, 4, 1, 1)   \
-    X(HALVES, 128, 256, 32, 8, 16, 256, 3, 2, 1, 4, 1, 2)
+    X(HALVES, 128, 256, 32, 8, 16, 256, 3, 2, 1, 4, 1, 2)   \
+    X(CHOICE_W, 128, 256, 32, 8, 16, 256, 3, 1, 1, 4, 1, 1) \
+    X(HALVES_W, 128, 256, 16, 8, 16, 256, 4, 2, 1, 4, 1, 2)
 
 typedef enum ts_cuda_packed_class {
 #define TS_CUDA_PACKED_ENUM(id, ...) TS_CUDA_PACKED_##id,
@@ -39,11 +47,13 @@ typedef enum ts_cuda_packed_class {
 #define TS_CUDA_CAREFUL_ROWS 32    /* tiles of contract_small, by which results are done again */
 #define TS_CUDA_CAREFUL_COLUMNS 64
 
-#define TS_CUDA_INTERVALS 256      /* of a sum, for winners (notes.h): their numbers are bytes */
+#define TS_CUDA_INTERVAL TS_CUDA_PACK_TERMS /* terms in an interval of `winners` */
+#define TS_CUDA_INTERVALS 256               /* at most: their numbers are bytes */
 
 typedef struct ts_cuda_pack_side {
     ts_cuda_pointer from;
     uint64_t to, notes;   /* notes: 0 where the pair takes none */
+    uint64_t rows_to;     /* 0, or panels for `winners` */
     int64_t rows, tiles;
     int32_t width, conjugate;
 } ts_cuda_pack_side;
@@ -67,6 +77,7 @@ typedef struct ts_cuda_packed {
     ts_cuda_switch accumulate;
     uint64_t a, b, a_notes, b_notes;
     uint64_t partial, careful;
+    uint64_t found, ends; /* packed_w */
     int64_t batch, left, right;
     int64_t left_tiles, right_tiles, splits;
     int64_t panels, split_panels, tile_count;
@@ -76,6 +87,19 @@ typedef struct ts_cuda_packed {
     ts_cuda_modes modes;
 } ts_cuda_packed;
 
+/* Item = (batch * left_tiles + left_tile) * right_tiles + right_tile. Modes: batch, left, right, w strides. */
+typedef struct ts_cuda_winners {
+    ts_cuda_pointer w;
+    uint64_t a, b, found, ends;
+    int64_t left, right;
+    int64_t left_tiles, right_tiles, tile_count;
+    int64_t intervals;
+    int64_t modulus;
+    int32_t batch_count, left_count, right_count, winner_bytes;
+    ts_cuda_modes modes;
+} ts_cuda_winners;
+#define TS_CUDA_WINNERS_THREADS 768
+
 /* Dynamic shared bytes: stages of panels, through which results go too, or the tables that come after them. */
 TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_packed_shared(uint32_t rows, uint32_t columns, uint32_t terms, uint32_t stages,
                                                                 uint32_t planes, uint32_t unit, uint32_t across)
@@ -84,6 +108,16 @@ TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_packed_shared(uint32_t rows, u
            + 2u * (rows > columns / across ? rows : columns / across) * planes * unit /* read past the last */
            + (rows + columns) * 16u + 128u /* tables of offsets, notes */
            + 128u; /* barriers */
+}
+/* What packed_w has beside: a byte for each result, ends of intervals. */
+TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_noted_shared(uint32_t rows, uint32_t columns)
+{
+    return rows * columns + TS_CUDA_INTERVALS * 4u;
+}
+/* Of winners: two stages of panels, offsets of rows and columns, ends of intervals, barriers. */
+TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_winners_shared(uint32_t rows, uint32_t columns, uint32_t storage)
+{
+    return (rows + columns) * (2u * TS_CUDA_INTERVAL * storage + 8u) + TS_CUDA_INTERVALS * 4u + 128u;
 }
 /* Of pack: offsets of rows and terms, notes, a step. */
 TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_pack_shared(uint32_t width, uint32_t storage)

@@ -65,6 +65,23 @@ TS_DEVICE void ts_copy_16(void *shared, const void *global)
     unsigned int to = (unsigned int)__cvta_generic_to_shared(shared);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
 }
+/* `bytes`, a multiple of 512, by the calling warp, into a stage of a pipeline (below): before its threads commit. */
+TS_DEVICE void ts_copy_block(void *shared, const void *global, int bytes, uint64_t *stage)
+{
+#if __CUDA_ARCH__ >= 900 && !defined(TS_RACECHECK)
+    if (threadIdx.x % 32 == 0) {
+        unsigned int to = (unsigned int)__cvta_generic_to_shared(shared), at = (unsigned int)__cvta_generic_to_shared(stage);
+        asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                     ::"r"(to), "l"(global), "r"(bytes), "r"(at) : "memory");
+    }
+#else
+    for (int i = (int)(threadIdx.x % 32) * 16; i < bytes; i += 512) {
+        ts_copy_16(static_cast<char *>(shared) + i, static_cast<const char *>(global) + i);
+    }
+    (void)stage;
+#endif
+}
 TS_DEVICE void ts_copy_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N> TS_DEVICE void ts_copy_wait(void) { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
@@ -104,6 +121,13 @@ TS_DEVICE void ts_stage_try(uint64_t *barrier, uint32_t parity)
 #endif
 }
 TS_DEVICE void ts_stage_reuse(uint64_t *stage, uint32_t parity) { ts_stage_try(stage + 1, parity ^ 1u); }
+/* The same where only some threads fill stages, the `filling` ones; all call it. */
+TS_DEVICE void ts_stage_reuse_by(uint64_t *stage, uint32_t parity, bool filling)
+{
+    if (filling) {
+        ts_stage_reuse(stage, parity);
+    }
+}
 TS_DEVICE void ts_stage_commit(uint64_t *stage)
 {
     unsigned int at = (unsigned int)__cvta_generic_to_shared(stage);
