@@ -6,13 +6,14 @@
 #include "gpu_memory.h"
 #include "network_input.h"
 
-enum { KEY_SIZE = 0x500, KEY_SHAPE, KEY_WINNERS, KEY_GRADIENT, KEY_DECODE, KEY_REPEATS, KEY_CASE };
+enum { KEY_SIZE = 0x500, KEY_SHAPE, KEY_BATCH, KEY_WINNERS, KEY_GRADIENT, KEY_DECODE, KEY_REPEATS, KEY_CASE };
 enum { CHAIN = 10, MOST_REPEATS = 10000, RUNS_PER_WAIT = 20 };
 
 static const struct argp_option options[] = {
     NETWORK_OPTIONS,
     {"size", KEY_SIZE, "N", 0, "gemm, reduce: extent (1024, 4096); overhead: extent of every label (2)", 2},
     {"shape", KEY_SHAPE, "MxNxK", 0, "gemm: rows, columns and sum; reduce: the first sizes", 2},
+    {"batch", KEY_BATCH, "N", 0, "gemm: products at a time (1)", 2},
     {"case", KEY_CASE, "NAME", 0, "reduce: transpose (default), permute, reverse, rotate, shuffle (--seed), rows, columns, middle", 2},
     {"winners", KEY_WINNERS, NULL, 0, "gemm, reduce: find winners too", 2},
     {"gradient", KEY_GRADIENT, NULL, 0, "network: gradients too", 2},
@@ -24,7 +25,7 @@ static const struct argp_option options[] = {
 typedef struct arguments {
     network_arguments network;
     const char *kind, *name;
-    int64_t size, shape[3];
+    int64_t size, shape[3], batch; /* batch 0: one product */
     int repeats;
     bool winners, gradient, decode;
 } arguments;
@@ -54,6 +55,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         }
         return 0;
     }
+    case KEY_BATCH:
+        a->batch = parse_integer(state, "batch", argument, 1, INT32_MAX);
+        return 0;
     case KEY_CASE:
         a->name = argument;
         return 0;
@@ -493,13 +497,15 @@ static tensum_status bench_gemm(const arguments *a, const shared_options *shared
     const int64_t size = a->size > 0 ? a->size : 1024;
     const int64_t m = a->shape[0] > 0 ? a->shape[0] : size, n = a->shape[0] > 0 ? a->shape[1] : size;
     const int64_t k = a->shape[0] > 0 ? a->shape[2] : size;
-    const int64_t left[2] = {m, k}, right[2] = {k, n};
-    const int64_t *const extents[2] = {left, right};
-    const int32_t ranks[2] = {2, 2};
+    const bool several = a->batch > 0;
+    const int64_t batch = several ? a->batch : 1, left[3] = {batch, m, k}, right[3] = {batch, k, n};
+    const int64_t *const extents[2] = {left + !several, right + !several};
+    const int32_t ranks[2] = {2 + several, 2 + several};
     r->winners = a->winners;
-    r->pairs = (double)m * (double)n * (double)k;
-    r->bytes = ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * (double)tensum_dtype_bytes(r->dtype);
-    tensum_status status = prepare_expression(w, shared, "ij,jk->ik", 2, ranks, extents, r->semiring, r->dtype, a->winners);
+    r->pairs = (double)batch * (double)m * (double)n * (double)k;
+    r->bytes = (double)batch * ((double)m * (double)k + (double)k * (double)n + (double)m * (double)n) * (double)tensum_dtype_bytes(r->dtype);
+    const char *const expression = several ? "bij,bjk->bik" : "ij,jk->ik";
+    tensum_status status = prepare_expression(w, shared, expression, 2, ranks, extents, r->semiring, r->dtype, a->winners);
     if (status == TENSUM_OK && shared->device.kind == TENSUM_CPU) {
         status = tensum_bench_ceiling(r->semiring, r->dtype, &r->ceiling);
     }
