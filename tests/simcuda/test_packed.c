@@ -1,13 +1,13 @@
 /* Large products through packed panels (TENSUM_CUDA_PACKED=always, so that they need not be large here), or small ones by teams
- * of warps (TENSUM_CUDA_PACKED=teams in the environment): all pairs that have them, sizes around the edges of tiles, panels and
- * chunks, any strides, and operands on which the fast way has to give results up to the careful one. On the simulated device
- * and on the oracle. */
+ * of warps (TENSUM_CUDA_PACKED=teams in the environment) or as many of them are (batched): all pairs that have them, sizes around the
+ * edges of tiles, panels and chunks, any strides, and operands on which the fast way has to give results up to the careful one. On
+ * the simulated device and on the oracle. */
 #include <math.h>
 
 #include "machine.h"
 
 enum { MOST_MODES = 8 };
-static bool teams;
+static bool teams; /* or batched: kernels for elements of 4 bytes, four of them side by side */
 
 static uint64_t state;
 static uint32_t draw(uint32_t below)
@@ -376,7 +376,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_every_kind)};
     setenv("TENSUM_CUDA_PACKED", "always", 0);
-    teams = strcmp(getenv("TENSUM_CUDA_PACKED"), "teams") == 0;
+    teams = strcmp(getenv("TENSUM_CUDA_PACKED"), "always") != 0;
     const int unable = machine_open();
     return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,8 +68,8 @@ static double get(tensum_dtype dtype, const void *data, int64_t i)
 }
 static int is_float(tensum_dtype dtype) { return dtype <= TENSUM_F64; }
 
-typedef enum pattern { TIES, RISING, FALLING, EQUAL, EDGES, ZEROS, NANS, SIGNS, BELOW, PATTERN_COUNT } pattern;
-static const char *const pattern_names[] = {"ties", "rising", "falling", "equal", "edges", "zeros", "NaN", "signs of 0", "below 0"};
+typedef enum pattern { TIES, RISING, FALLING, EQUAL, EDGES, ZEROS, NANS, SIGNS, BELOW, NEGATIVE, PATTERN_COUNT } pattern;
+static const char *const pattern_names[] = {"ties", "rising", "falling", "equal", "edges", "zeros", "NaN", "signs of 0", "below 0", "negative"};
 
 /* Element of row i (or column) at term k of `sum`. `zero`: that of the semiring. */
 static double element(pattern which, tensum_semiring semiring, tensum_dtype dtype, int64_t i, int64_t k, int64_t sum, double zero)
@@ -86,6 +86,11 @@ static double element(pattern which, tensum_semiring semiring, tensum_dtype dtyp
     case NANS: return is_float(dtype) && below(300) == 0 ? (double)NAN : is_float(dtype) && below(100) == 0 && !positive ? (double)INFINITY : small;
     case BELOW: return semiring == TENSUM_OR_AND ? small : positive ? 0 : -(double)below(7);
     case SIGNS: return is_float(dtype) ? (below(2) ? 0.0 : -0.0) : small;
+    case NEGATIVE: /* positive, for min_plus */
+        if (positive || below(30) == 0) {
+            return zero;
+        }
+        return is_float(dtype) && below(500) == 0 ? (double)NAN : (double)(below(9) + 1) * (semiring == TENSUM_MIN_PLUS ? 1 : -1);
     default: return small;
     }
 }
@@ -99,26 +104,29 @@ static double term(tensum_semiring semiring, double x, double y)
 }
 
 static long compared;
-static void check(tensum_semiring semiring, tensum_dtype dtype, pattern which, int64_t m, int64_t n, int64_t sum, int layout)
+/* `batch` products, labelled by x. */
+static void check_batch(tensum_semiring semiring, tensum_dtype dtype, pattern which, int64_t batch, int64_t m, int64_t n, int64_t sum, int layout,
+                        tensum_dtype winner_dtype)
 {
-    const char *const expressions[] = {"ik,kj->ij", "ki,kj->ij", "ik,jk->ij", "ki,jk->ji", "iak,akj->ij"};
+    const char *const expressions[] = {"xik,xkj->xij", "xki,xkj->xij", "xik,xjk->xij", "xki,xjk->xji", "xiak,xakj->xij"};
     const int64_t inner = layout == 4 && sum % 3 == 0 ? 3 : 1;
-    const int64_t a_extents[][3] = {{m, sum}, {sum, m}, {m, sum}, {sum, m}, {m, inner, sum / inner}};
-    const int64_t b_extents[][3] = {{sum, n}, {sum, n}, {n, sum}, {n, sum}, {inner, sum / inner, n}};
-    const int64_t c_extents[] = {layout == 3 ? n : m, layout == 3 ? m : n};
-    const int32_t rank = layout == 4 ? 3 : 2;
+    const int64_t a_extents[][4] = {{batch, m, sum}, {batch, sum, m}, {batch, m, sum}, {batch, sum, m}, {batch, m, inner, sum / inner}};
+    const int64_t b_extents[][4] = {{batch, sum, n}, {batch, sum, n}, {batch, n, sum}, {batch, n, sum}, {batch, inner, sum / inner, n}};
+    const int64_t c_extents[] = {batch, layout == 3 ? n : m, layout == 3 ? m : n};
+    const int32_t rank = layout == 4 ? 4 : 3;
     const int smaller = semiring == TENSUM_MIN_PLUS;
-    const size_t bytes = tensum_dtype_bytes(dtype);
+    const size_t bytes = tensum_dtype_bytes(dtype), winner_bytes = tensum_dtype_bytes(winner_dtype);
     const double zero = semiring == TENSUM_OR_AND || semiring == TENSUM_MAX_TIMES ? 0
                         : dtype == TENSUM_I16 ? (semiring == TENSUM_MAX_MIN ? INT16_MIN : smaller ? 16383 : -16383)
                         : dtype == TENSUM_I32 ? (semiring == TENSUM_MAX_MIN ? INT32_MIN : smaller ? 1073741823 : -1073741823)
                         : smaller             ? (double)INFINITY
                                               : -(double)INFINITY;
-    double *x = malloc((size_t)(m * sum) * sizeof *x), *y = malloc((size_t)(n * sum) * sizeof *y);
-    void *a = malloc((size_t)(m * sum) * bytes), *b = malloc((size_t)(n * sum) * bytes), *c = malloc((size_t)(m * n) * bytes);
-    int32_t *w = malloc((size_t)(m * n) * sizeof *w);
+    const size_t rows = (size_t)(batch * m), columns = (size_t)(batch * n), results = (size_t)(batch * m * n);
+    double *x = malloc(rows * (size_t)sum * sizeof *x), *y = malloc(columns * (size_t)sum * sizeof *y);
+    void *a = malloc(rows * (size_t)sum * bytes), *b = malloc(columns * (size_t)sum * bytes), *c = malloc(results * bytes);
+    void *w = malloc(results * winner_bytes);
     const tensum_tensor inputs[] = {{a, dtype, rank, a_extents[layout], NULL, cpu}, {b, dtype, rank, b_extents[layout], NULL, cpu}};
-    const tensum_tensor output = {c, dtype, 2, c_extents, NULL, cpu}, winners = {w, TENSUM_I32, 2, c_extents, NULL, cpu};
+    const tensum_tensor output = {c, dtype, 3, c_extents, NULL, cpu}, winners = {w, winner_dtype, 3, c_extents, NULL, cpu};
     const int64_t *extents[] = {a_extents[layout], b_extents[layout]};
     const int32_t ranks[] = {rank, rank};
     const int64_t offsets[] = {0, 2}, children[] = {0, 1};
@@ -133,16 +141,16 @@ static void check(tensum_semiring semiring, tensum_dtype dtype, pattern which, i
     tensum_status status;
 
     state = (uint32_t)(m * 31 + n * 7 + sum * 1001 + (int)which * 77 + layout);
-    for (int64_t i = 0; i < m; i++) {
+    for (int64_t i = 0; i < batch * m; i++) {
         for (int64_t k = 0; k < sum; k++) {
             x[i * sum + k] = element(which, semiring, dtype, i, k, sum, zero);
-            put(dtype, a, layout == 1 || layout == 3 ? k * m + i : i * sum + k, x[i * sum + k]);
+            put(dtype, a, layout == 1 || layout == 3 ? (i / m * sum + k) * m + i % m : i * sum + k, x[i * sum + k]);
         }
     }
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = 0; j < batch * n; j++) {
         for (int64_t k = 0; k < sum; k++) {
             y[j * sum + k] = element(which, semiring, dtype, j + 1, k, sum, zero);
-            put(dtype, b, layout == 2 || layout == 3 ? j * sum + k : k * n + j, y[j * sum + k]);
+            put(dtype, b, layout == 2 || layout == 3 ? j * sum + k : (j / n * sum + k) * n + j % n, y[j * sum + k]);
         }
     }
     succeeds(tensum_network_parse(expressions[layout], 2, ranks, extents, 0, NULL, NULL, &network));
@@ -161,11 +169,12 @@ static void check(tensum_semiring semiring, tensum_dtype dtype, pattern which, i
     run.inputs = inputs;
     run.output = &output;
     run.winners = &winners;
-    memset(w, 0x55, (size_t)(m * n) * sizeof *w);
+    memset(w, 0x55, results * winner_bytes);
     succeeds(tensum_run(program, workspace, &run));
-    for (int64_t i = 0; i < m; i++) {
-        for (int64_t j = 0; j < n; j++) {
-            const int64_t at = layout == 3 ? j * m + i : i * n + j;
+    for (int64_t i = 0; i < batch * m; i++) {
+        for (int64_t j = i / m * n; j < i / m * n + n; j++) {
+            const int64_t at = layout == 3 ? j * m + i % m : i * n + j % n;
+            const int64_t got = winner_bytes == 4 ? ((const int32_t *)w)[at] : ((const int64_t *)w)[at];
             double best = zero;
             int64_t winner = 0;
             for (int64_t k = 0; k < sum; k++) {
@@ -181,10 +190,10 @@ static void check(tensum_semiring semiring, tensum_dtype dtype, pattern which, i
                 winner = 0;
             }
             const double value = get(dtype, c, at);
-            if (w[at] != winner || (value != best && !(isnan(value) && isnan(best)))) {
+            if (got != winner || (value != best && !(isnan(value) && isnan(best)))) {
                 fail_msg("%s %s, %s, %s, %d x %d x %d: %g at %d, not %g at %d (row %d, column %d)", tensum_semiring_name(semiring),
                          tensum_dtype_name(dtype), pattern_names[which], expressions[layout], (int)m, (int)n, (int)sum, value,
-                         (int)w[at], best, (int)winner, (int)i, (int)j);
+                         (int)got, best, (int)winner, (int)i, (int)j);
             }
             compared++;
         }
@@ -202,6 +211,11 @@ done:
     free(b);
     free(c);
     free(w);
+}
+
+static void check(tensum_semiring semiring, tensum_dtype dtype, pattern which, int64_t m, int64_t n, int64_t sum, int layout)
+{
+    check_batch(semiring, dtype, which, 1, m, n, sum, layout, TENSUM_I32);
 }
 
 static const struct {
@@ -252,6 +266,22 @@ static void large_tiles(void **unused)
         check(TENSUM_MAX_PLUS, TENSUM_F16, (pattern)which, 140, 257, sums[(which + 2) % 5], (which + 2) % 5);
     }
 }
+/* As many products have their own kernel. */
+static void many_small_products(void **unused)
+{
+    const int64_t sizes[][3] = {{64, 64, 64}, {20, 36, 32}, {64, 8, 4}, {68, 64, 60}, {4, 132, 16}, {33, 68, 44}, {64, 64, 32}};
+    (void)unused;
+    for (size_t pair = 0; pair < sizeof pairs / sizeof pairs[0]; pair++) {
+        for (int which = 0; which < PATTERN_COUNT; which++) {
+            const int64_t *size = sizes[(pair + (size_t)which) % 7];
+            check_batch(pairs[pair].semiring, pairs[pair].dtype, (pattern)which, 3 + which % 2 * 4, size[0], size[1], size[2],
+                        (int)(pair * 2 + (size_t)which) % 4, which % 3 == 0 ? TENSUM_I64 : TENSUM_I32);
+        }
+    }
+    for (int which = 0; which < PATTERN_COUNT; which++) {
+        check_batch(TENSUM_MAX_PLUS, TENSUM_F32, (pattern)which, 40, 64, 64, 64, which % 4, TENSUM_I32);
+    }
+}
 static void more_intervals_than_bytes_can_number(void **unused)
 {
     (void)unused;
@@ -265,7 +295,7 @@ static void more_intervals_than_bytes_can_number(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(around_edges), cmocka_unit_test(whole_tiles), cmocka_unit_test(large_tiles),
-                                       cmocka_unit_test(more_intervals_than_bytes_can_number)};
+                                       cmocka_unit_test(many_small_products), cmocka_unit_test(more_intervals_than_bytes_can_number)};
     const int unable = machine_open();
     return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,6 +42,8 @@ typedef enum ts_cuda_kernel {
     TS_CUDA_KERNEL_WINNERS,
     TS_CUDA_KERNEL_TEAM,
     TS_CUDA_KERNEL_TEAMS,
+    TS_CUDA_KERNEL_BATCHED,
+    TS_CUDA_KERNEL_BATCHED_W,
     TS_CUDA_KERNEL_ABSORB,
     TS_CUDA_KERNEL_SEED,
     /* of the common module; by element size or dtype */
@@ -90,7 +92,7 @@ struct ts_cuda_device {
     uint32_t shared_limit; /* dynamic shared bytes a block may be given */
     uint64_t memory_total;
     bool stream_ordered;   /* cuMemAllocAsync works */
-    int packed;            /* products through packed panels: 0 where that is faster, 1 always, -1 never */
+    int packed;            /* products through packed panels: 0 where that is faster, 1 always, -1 never; -2 by teams, -3 many small ones, always */
     atomic_bool lost;      /* an error that no later call survives */
     ts_cuda_counters counters;
 

@@ -1,5 +1,6 @@
 #include "backend/cuda/launch.h"
 
+#include "backend/cuda/batched.h"
 #include "backend/cuda/chain.h"
 #include "backend/cuda/kernels/sweep_plan.h"
 #include "backend/cuda/move.h"
@@ -32,7 +33,8 @@ tensum_status ts_cuda_kernels_load(ts_cuda_device *device, int module, tensum_dt
                      kernel == TS_CUDA_KERNEL_CHAIN_BACK || kernel == TS_CUDA_KERNEL_TREE ||
                      kernel == TS_CUDA_KERNEL_FOLD || kernel == TS_CUDA_KERNEL_DECODE || kernel == TS_CUDA_KERNEL_SURVEY ||
                      kernel == TS_CUDA_KERNEL_PACK || kernel == TS_CUDA_KERNEL_PACKED || kernel == TS_CUDA_KERNEL_PACKED_W ||
-                     kernel == TS_CUDA_KERNEL_WINNERS || kernel == TS_CUDA_KERNEL_TEAM || kernel == TS_CUDA_KERNEL_TEAMS;
+                     kernel == TS_CUDA_KERNEL_WINNERS || kernel == TS_CUDA_KERNEL_TEAM || kernel == TS_CUDA_KERNEL_TEAMS ||
+                     kernel == TS_CUDA_KERNEL_BATCHED || kernel == TS_CUDA_KERNEL_BATCHED_W;
         uint32_t shared = tiles ? device->shared_limit : 0;
         TRY(ts_cuda_find_kernel(device, module, dtype, (ts_cuda_kernel)kernel, shared, &kernels->functions[kernel]));
         kernels->has[kernel] = kernels->functions[kernel] != NULL && fits(device, (ts_cuda_kernel)kernel, dtype);
@@ -423,6 +425,10 @@ tensum_status ts_cuda_add_contract(ts_cuda_list *list, const ts_cuda_kernels *ke
         double seconds = choice.seconds;
         const bool packed = ts_cuda_suits_packed(list, kernels, spec, &seconds);
         bool added = false;
+        TRY(ts_cuda_add_batched(list, kernels, spec, &p, w, modes, seconds, &added));
+        if (added) {
+            goto done;
+        }
         TRY(ts_cuda_add_team(list, kernels, spec, &p, modes, seconds, &added));
         if (added) {
             goto done;

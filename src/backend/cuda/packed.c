@@ -34,8 +34,17 @@ static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 
 
 int ts_cuda_packed_choice(void)
 {
-    const char *choice = secure_getenv("TENSUM_CUDA_PACKED");
-    return choice == NULL ? 0 : strcmp(choice, "always") == 0 ? 1 : strcmp(choice, "never") == 0 ? -1 : strcmp(choice, "teams") == 0 ? -2 : 0;
+    static const struct {
+        const char *name;
+        int choice;
+    } choices[] = {{"always", 1}, {"never", -1}, {"teams", -2}, {"batched", -3}};
+    const char *name = secure_getenv("TENSUM_CUDA_PACKED");
+    for (size_t i = 0; name != NULL && i < sizeof choices / sizeof *choices; i++) {
+        if (strcmp(name, choices[i].name) == 0) {
+            return choices[i].choice;
+        }
+    }
+    return 0;
 }
 
 static uint32_t shared_of(const shape *s, bool winners)

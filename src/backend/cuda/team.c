@@ -34,8 +34,7 @@ static double guess(const shape *s, const ts_contract_spec *spec, int units)
     return 3e-6 + rounds * (4e-6 + (double)s->rows * s->columns * (double)spec->sum * 132.0 / s->rate);
 }
 
-/* Four neighbours in 16 bytes, and all within 2^31 bytes. */
-static bool describe(ts_cuda_team_side *side, ts_cuda_pointer from, int64_t rows, int64_t sum, int64_t batch_step, int64_t row_step,
+bool ts_cuda_team_side_of(ts_cuda_team_side *side, ts_cuda_pointer from, int64_t rows, int64_t sum, int64_t batch_step, int64_t row_step,
                      int64_t term_step)
 {
     const bool steep = term_step == 1 && sum % 4 == 0 && (rows == 1 || row_step % 4 == 0);
@@ -82,8 +81,8 @@ tensum_status ts_cuda_add_team(ts_cuda_list *list, const ts_cuda_kernels *kernel
             found = true;
         }
     }
-    if (!found || !describe(&p.side[0], from->a, spec->left, spec->sum, batch->a, left->a, sum->a) ||
-        !describe(&p.side[1], from->b, spec->right, spec->sum, batch->b, right->b, sum->b)) {
+    if (!found || !ts_cuda_team_side_of(&p.side[0], from->a, spec->left, spec->sum, batch->a, left->a, sum->a) ||
+        !ts_cuda_team_side_of(&p.side[1], from->b, spec->right, spec->sum, batch->b, right->b, sum->b)) {
         return TENSUM_OK;
     }
     tiles[0] = divide_up(spec->left, best.rows);

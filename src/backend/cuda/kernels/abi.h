@@ -19,6 +19,7 @@
  *     ts_<semiring>_<dtype>_packed_w                ts_cuda_packed           with winners, which another launch finds:
  *     ts_<semiring>_<dtype>_winners                 ts_cuda_winners          selective semirings
  *     ts_<semiring>_<dtype>_team, _teams            ts_cuda_team             products of few tiles: see team_abi.h
+ *     ts_<semiring>_<dtype>_batched, _batched_w     ts_cuda_batched          many small products of selective semirings: see batched_abi.h
  *     ts_<semiring>_<dtype>_combine                 ts_cuda_combine          after a contract or reduce with splits > 1
  *     ts_<semiring>_<dtype>_reduce                  ts_cuda_reduce           one thread per result
  *     ts_<semiring>_<dtype>_reduce_row              ts_cuda_reduce           threads share results

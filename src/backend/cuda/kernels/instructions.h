@@ -37,6 +37,14 @@ TS_DEVICE float ts_max_low(float best, float x, float y)
 /* The same as ts_max_risen for two 16-bit floats in a word. */
 TS_DEVICE uint32_t ts_max_risen_x2(uint32_t best, uint32_t x, uint32_t y) { return __vimax3_s16x2(best, x, y); }
 TS_DEVICE int32_t ts_float_bits(float x) { return __float_as_int(x); }
+/* number = value where x and y differ. A selection goes to the unit that comparisons and maxima go to; a multiplication by 0 and an
+ * addition, left out where they are equal, do not. The assembler must not know that it is 0: the grid has one dimension. */
+TS_DEVICE void ts_note_change(uint32_t &number, uint32_t value, int32_t x, int32_t y)
+{
+    asm("{\n.reg .pred p;\nsetp.ne.s32 p, %1, %2;\n@p mad.lo.u32 %0, %0, %4, %3;\n}" : "+r"(number) : "r"(x), "r"(y), "r"(value), "r"(blockIdx.y));
+}
+/* Equal, or both NaN of the device's own arithmetic; -0 is +0. */
+TS_DEVICE bool ts_same_float(float x, float y) { return __float_as_int(x + 0.0f) == __float_as_int(y + 0.0f); }
 TS_DEVICE int32_t ts_min_i32(int32_t x, int32_t y) { return min(x, y); }
 TS_DEVICE float ts_half_load(uint16_t x)
 {
@@ -126,6 +134,8 @@ TS_DEVICE int32_t ts_float_bits(float x)
     memcpy(&bits, &x, 4);
     return bits;
 }
+TS_DEVICE void ts_note_change(uint32_t &number, uint32_t value, int32_t x, int32_t y) { number = x != y ? value : number; }
+TS_DEVICE bool ts_same_float(float x, float y) { return x == y || (x != x && y != y); }
 TS_DEVICE int32_t ts_min_i32(int32_t x, int32_t y) { return x < y ? x : y; }
 TS_DEVICE float ts_half_load(uint16_t x) { return ts_load_f16(x); }
 TS_DEVICE uint16_t ts_half_store(float x) { return ts_store_f16(x); }

@@ -1,5 +1,6 @@
 /* All kernels of one semiring; see abi.h for the names and for the definitions it is compiled with. */
 #include "adjoint.h"
+#include "batched.h"
 #include "chain_back.h"
 #include "direct.h"
 #include "fold.h"
@@ -109,9 +110,9 @@
  * take a word at most. */
 #define TS_LARGE_f16(d) TS_LARGE_VALUES(d) TS_MIDDLE_VALUES(d) TS_LARGE_WINNERS(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_bf16(d) TS_LARGE_f16(d)
-#define TS_LARGE_f32(d) TS_LARGE_f16(d) TS_BROAD(TS_MODULE_SELECTIVE, d) TS_TEAMS(d)
+#define TS_LARGE_f32(d) TS_LARGE_f16(d) TS_BROAD(TS_MODULE_SELECTIVE, d) TS_TEAMS(d) TS_BATCHES(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_i16(d) TS_LARGE_f16(d)
-#define TS_LARGE_i32(d) TS_LARGE_f16(d) TS_TEAMS(d)
+#define TS_LARGE_i32(d) TS_LARGE_f16(d) TS_TEAMS(d) TS_BATCHES(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_bool(d) TS_LARGE_VALUES(d) TS_LARGE_WINNERS(TS_MODULE_SELECTIVE, d)
 #define TS_LARGE_f64(d) TS_LARGE_VALUES(d)
 #define TS_LARGE_i64(d)
@@ -138,6 +139,17 @@
         ts_team_shape<TS_CUDA_SHAPE_##id>::of<pair_##d>::type::run(p);                                                     \
     }
 #define TS_TEAMS(d) TS_TEAM(d, team, TEAM) TS_TEAM(d, teams, TEAMS)
+
+/* Many small products of selective semirings. */
+#define TS_BATCHED(d, tail, winners)                                                                                       \
+    TS_KERNEL_BLOCKS(TS_NAME(d, tail), ts_cuda_batched, TS_CUDA_BATCHED_THREADS, TS_CUDA_BATCHED_BLOCKS)                   \
+    {                                                                                                                      \
+        ts_batched_run<pair_##d, winners>(p);                                                                              \
+    }
+#define TS_BATCHES(sel, d) TS_BATCHES_(sel, d)
+#define TS_BATCHES_(sel, d) TS_BATCHES_##sel(d)
+#define TS_BATCHES_0(d)
+#define TS_BATCHES_1(d) TS_BATCHED(d, batched, false) TS_BATCHED(d, batched_w, true)
 
 /* Large products through packed panels: pairs that dense.h knows. */
 #define TS_PACKED(d)                                                                                                       \
