@@ -100,7 +100,50 @@ static void part_modes(const ts_list_mode *all, int32_t count, back_modes *parts
     }
 }
 
-static bool write_units(ts_maker *m, const ts_cuda_chain_step *step, const back_modes *modes, bool own_part, ts_cuda_back_step *made)
+/* Where an element of the tile of what the chain reads lies in its gradient, from where the tile begins there. */
+static int64_t target_of(const ts_maker *m, int32_t place)
+{
+    int64_t target = 0;
+    for (int32_t i = 0; i < m->count; i++) {
+        const ts_tile_label *label = &m->labels[i];
+        target += label->place[0] != 0 ? place / label->place[0] % label->extent * label->c[TS_CUDA_BACK_MADE] : 0;
+    }
+    return target;
+}
+
+/* Can the threads of the first step write the gradient themselves? Their units must be whole accesses, and the targets of
+ * these sums of what threads and lists have: no label of the run may carry from one mode of the units into the next. */
+static bool has_targets(const ts_maker *m, const back_modes *modes, int32_t width)
+{
+    int64_t farthest = 0;
+    for (int32_t i = 0; i < m->count; i++) {
+        const ts_tile_label *label = &m->labels[i];
+        const int64_t whole = label->place[0] * label->extent;
+        farthest += (label->extent - 1) * ts_max64(label->c[TS_CUDA_BACK_MADE], -label->c[TS_CUDA_BACK_MADE]);
+        for (int32_t k = 0; k < modes->unit_count && label->run; k++) {
+            const int64_t at = modes->units[k].x;
+            if (at % whole != 0 && label->place[0] % at != 0 && (at % label->place[0] != 0 || whole % at != 0)) {
+                return false;
+            }
+        }
+    }
+    return width > 1 && m->pitch == m->run && farthest <= INT32_MAX;
+}
+
+static bool write_targets(ts_maker *m, const ts_cuda_back_own *own, int32_t terms, uint32_t *targets)
+{
+    ts_cuda_back_target *all = ts_maker_room(m, TS_CUDA_BACK_THREADS * sizeof *all, targets);
+    for (int32_t i = 0; all != NULL && i < TS_CUDA_BACK_THREADS; i++) {
+        for (int32_t k = 0; k < terms; k++) {
+            all[i].at[k] = (int32_t)target_of(m, own[i].in[k]);
+        }
+    }
+    return all != NULL;
+}
+
+/* targets: where they are to be, or NULL. */
+static bool write_units(ts_maker *m, const ts_cuda_chain_step *step, const back_modes *modes, bool own_part, uint32_t *targets,
+                        ts_cuda_back_step *made)
 {
     const int32_t chunks = step->terms / made->terms_each;
     const int32_t groups = (int32_t)ts_maker_size_of(modes->batch, modes->batch_count) * chunks;
@@ -121,7 +164,7 @@ static bool write_units(ts_maker *m, const ts_cuda_chain_step *step, const back_
         ts_cuda_chain_unit *all = ts_maker_room(m, (size_t)entries * sizeof *all, &made->units.all);
         for (int64_t i = 0; all != NULL && i < entries; i++) {
             ts_list_mode at = ts_maker_at_of(modes->units + own, modes->unit_count - own, i);
-            all[i] = (ts_cuda_chain_unit){at.x, at.y, 0, 0};
+            all[i] = (ts_cuda_chain_unit){at.x, at.y, targets != NULL ? (int32_t)target_of(m, at.x) : 0, 0};
         }
         return all != NULL;
     }
@@ -141,7 +184,7 @@ static bool write_units(ts_maker *m, const ts_cuda_chain_step *step, const back_
             all[i].in[k] = (int16_t)(batch.x + at.x + places[chunk * made->terms_each + (k < made->terms_each ? k : 0)]);
         }
     }
-    return all != NULL;
+    return all != NULL && (targets == NULL || write_targets(m, all, made->terms_each, targets));
 }
 
 /* Where the elements of a run are along the mode that is cut; what pads it, nowhere. */
@@ -166,7 +209,7 @@ static size_t up(size_t bytes) { return (bytes + 127) / 128 * 128; }
 typedef struct back_lists {
     ts_list_mode load[2 * TS_CHAIN_MOST_LIVE], given[2 * TS_CHAIN_MOST_LIVE], store[2 * TS_CHAIN_MOST_LIVE];
     ts_list_mode units[TS_CUDA_BACK_STEPS][2 * TS_CHAIN_MOST_LIVE + 1];
-    int32_t load_count, given_count, store_count, unit_count[TS_CUDA_BACK_STEPS];
+    int32_t load_count, given_count, store_count, unit_count[TS_CUDA_BACK_STEPS], column_count[TS_CUDA_BACK_STEPS];
     back_modes parts[TS_CUDA_BACK_STEPS];
 } back_lists;
 
@@ -179,9 +222,10 @@ static bool write_lists(ts_maker *m, const back_lists *lists, bool wanted, bool 
                 (!wanted || ts_maker_write_list(m, lists->store, lists->store_count, true, own, &t->store));
     for (int32_t k = 0; k < steps && good; k++) {
         ts_cuda_chain_step *step = &t->chain.step[k];
+        const bool direct = k == 0 && wanted && has_targets(m, &lists->parts[0], t->store.width);
         good = ts_maker_write_step(m, k, lists->units[k], lists->unit_count[k], !own, step) &&
-               (k + 1 == steps || ts_maker_write_list(m, lists->units[k], lists->unit_count[k], false, own, &step->units)) &&
-               write_units(m, step, &lists->parts[k], own, &t->step[k]);
+               (k + 1 == steps || ts_maker_write_list(m, lists->units[k], lists->unit_count[k] + lists->column_count[k], false, own, &step->units)) &&
+               write_units(m, step, &lists->parts[k], own, direct ? &t->targets : NULL, &t->step[k]);
     }
     return good;
 }
@@ -211,6 +255,7 @@ static bool make(ts_maker *m, back_lists *lists, bool wanted, ts_cuda_chain_back
     for (int32_t k = 0; k < steps; k++) {
         ts_maker_begin_step(m, k, &coefficients, &t->chain.step[k]);
         lists->unit_count[k] = ts_maker_unit_modes(m, k, per_unit, t->chain.step[k].padded, lists->units[k]);
+        lists->column_count[k] = ts_maker_column_modes(m, k, lists->units[k], lists->unit_count[k], &t->chain.step[k]);
         part_modes(lists->units[k], lists->unit_count[k], &lists->parts[k]);
         choose_share(plan, ts_maker_step_of(m, k), &t->step[k].terms_each, &t->step[k].columns_each);
     }
@@ -247,7 +292,8 @@ static size_t table_bytes(const ts_cuda_emission *emission, const ts_cuda_chain_
 {
     const tensum_plan *plan = emission->program->plan;
     const size_t list = (size_t)(TS_CUDA_BACK_THREADS + TS_CHAIN_MOST_LIST) * 16;
-    size_t bytes = sizeof(ts_cuda_back_table) + 64 * sizeof(ts_cuda_chain_outer) + 32 + 3 * list + (size_t)tile_elements(plan, group->steps, group->count) * 2;
+    size_t bytes = sizeof(ts_cuda_back_table) + 64 * sizeof(ts_cuda_chain_outer) + 32 + 3 * list +
+                   (size_t)tile_elements(plan, group->steps, group->count) * 2 + TS_CUDA_BACK_THREADS * sizeof(ts_cuda_back_target);
     for (int32_t k = 0; k < group->count; k++) {
         const ts_step *step = &plan->steps[group->steps[k]];
         bytes += 3 * list + 96 + (size_t)(step->sum_size + ts_chain_size_of_new(plan, step)) * 4 + (size_t)ts_chain_coefficients_of(plan, step) * 8;

@@ -57,6 +57,8 @@ int64_t ts_maker_lay_out(ts_maker *m, int32_t stage, int32_t value);
 int32_t ts_maker_memory_modes(ts_maker *m, int32_t stage, int32_t slot, ts_list_mode *modes, int32_t *width);
 /* Modes of a step's units: along the run, then labels that are only passed on, then those the tiny operand shares. */
 int32_t ts_maker_unit_modes(const ts_maker *m, int32_t k, int32_t per_unit, int32_t padded, ts_list_mode *modes);
+/* Share out the columns of a step whose units are fewer than threads: modes behind those of its units, as many as are returned. */
+int32_t ts_maker_column_modes(const ts_maker *m, int32_t k, ts_list_mode *modes, int32_t unit_count, ts_cuda_chain_step *made);
 /* Offsets of the sum's terms (canonical order) and of the columns, in shared memory, and where the coefficients are. */
 bool ts_maker_write_step(ts_maker *m, int32_t k, const ts_list_mode *units, int32_t unit_count, bool copied,
                          ts_cuda_chain_step *made);

@@ -338,6 +338,30 @@ int32_t ts_maker_unit_modes(const ts_maker *m, int32_t k, int32_t per_unit, int3
     return count;
 }
 
+int32_t ts_maker_column_modes(const ts_maker *m, int32_t k, ts_list_mode *modes, int32_t unit_count, ts_cuda_chain_step *made)
+{
+    const tensum_plan *plan = m->emission->program->plan;
+    const int32_t at_once = made->padded == 2 ? 2 : 4;
+    int32_t new_count, count = 0;
+    const int32_t *added = ts_chain_new_of(plan, ts_maker_step_of(m, k), &new_count);
+    int64_t units = ts_maker_size_of(modes, unit_count);
+
+    for (int32_t n = 0; n < new_count; n++) { /* the slowest labels of a column's number first */
+        const int32_t extent = (int32_t)ts_plan_extent(plan, added[n]);
+        if (units * extent > m->threads || made->columns_each % (extent * at_once) != 0) {
+            break;
+        }
+        made->columns_each /= extent;
+        units *= extent;
+        for (int32_t i = 0; i < m->count; i++) {
+            if (m->labels[i].label == added[n]) {
+                modes[unit_count + count++] = (ts_list_mode){.extent = extent, .y = m->labels[i].place[k + 1], .z = made->columns_each};
+            }
+        }
+    }
+    return count;
+}
+
 bool ts_maker_write_step(ts_maker *m, int32_t k, const ts_list_mode *units, int32_t unit_count, bool copied, ts_cuda_chain_step *made)
 {
     const tensum_plan *plan = m->emission->program->plan;
@@ -514,6 +538,7 @@ void ts_maker_begin_step(const ts_maker *m, int32_t k, size_t *coefficients, ts_
 
     made->terms = (int32_t)step->sum_size;
     made->columns = (int32_t)ts_chain_size_of_new(plan, step);
+    made->columns_each = made->columns;
     made->padded = (made->columns + at_once - 1) / at_once * at_once;
     made->coefficients = ((int32_t)step->batch_size * (made->terms * made->padded + 4) + 3) / 4 * 4;
     made->first_coefficient = (int32_t)*coefficients;
@@ -532,7 +557,7 @@ static bool make(ts_maker *m, ts_cuda_chain *p, uint32_t *shared_bytes)
     const size_t value = ts_cuda_arithmetic_bytes(plan->algebra.dtype);
     ts_cuda_chain_table *t = (ts_cuda_chain_table *)(void *)m->table;
     ts_list_mode load[2 * TS_CHAIN_MOST_LIVE], units[TS_CUDA_CHAIN_STEPS][2 * TS_CHAIN_MOST_LIVE + 1], stores[TS_CUDA_CHAIN_STEPS][2 * TS_CHAIN_MOST_LIVE];
-    int32_t load_count, unit_count[TS_CUDA_CHAIN_STEPS], store_count[TS_CUDA_CHAIN_STEPS];
+    int32_t load_count, unit_count[TS_CUDA_CHAIN_STEPS], column_count[TS_CUDA_CHAIN_STEPS], store_count[TS_CUDA_CHAIN_STEPS];
     int64_t sizes[TS_CUDA_CHAIN_STEPS + 1];
     size_t coefficients = 0, total;
     uint32_t unused;
@@ -560,6 +585,7 @@ static bool make(ts_maker *m, ts_cuda_chain *p, uint32_t *shared_bytes)
         ts_cuda_chain_step *made = &t->step[k];
         ts_maker_begin_step(m, k, &coefficients, made);
         unit_count[k] = ts_maker_unit_modes(m, k, per_unit, made->padded, units[k]);
+        column_count[k] = ts_maker_column_modes(m, k, units[k], unit_count[k], made);
         store_count[k] = ts_maker_memory_modes(m, k + 1, k, stores[k], &made->store.width);
     }
     /* First what is copied to shared memory. */
@@ -567,7 +593,7 @@ static bool make(ts_maker *m, ts_cuda_chain *p, uint32_t *shared_bytes)
         return false;
     }
     for (int32_t k = 0; k < steps; k++) {
-        if (!ts_maker_write_list(m, units[k], unit_count[k], false, false, &t->step[k].units) ||
+        if (!ts_maker_write_list(m, units[k], unit_count[k] + column_count[k], false, false, &t->step[k].units) ||
             !ts_maker_write_step(m, k, units[k], unit_count[k], true, &t->step[k]) ||
             (is_stored(m, k) && !ts_maker_write_list(m, stores[k], store_count[k], true, false, &t->step[k].store))) {
             return false;
@@ -578,7 +604,7 @@ static bool make(ts_maker *m, ts_cuda_chain *p, uint32_t *shared_bytes)
         return false;
     }
     for (int32_t k = 0; k < steps; k++) {
-        if (!ts_maker_write_list(m, units[k], unit_count[k], false, true, &t->step[k].units) ||
+        if (!ts_maker_write_list(m, units[k], unit_count[k] + column_count[k], false, true, &t->step[k].units) ||
             !ts_maker_write_step(m, k, units[k], unit_count[k], false, &t->step[k]) ||
             (is_stored(m, k) && !ts_maker_write_list(m, stores[k], store_count[k], true, true, &t->step[k].store))) {
             return false;

@@ -312,6 +312,7 @@ typedef struct ts_cuda_chain_step {
     uint32_t sources;                    /* int64 per coefficient: where in b; INT64_MIN: nowhere */
     int32_t terms, columns, padded;      /* padded: coefficients per term */
     int32_t coefficients, first_coefficient;
+    int32_t columns_each;                /* of a unit */
 } ts_cuda_chain_step;
 typedef struct ts_cuda_chain_outer {
     int64_t extent;
@@ -367,8 +368,11 @@ typedef struct ts_cuda_back_table {
     ts_cuda_back_step step[TS_CUDA_BACK_STEPS];
     uint32_t cuts;         /* int16 [pitch], copied: place of the elements of a run along the mode that is cut */
     int32_t pitch, padded; /* 1: runs have elements that mean nothing */
-    int32_t pad;
+    uint32_t targets;      /* ts_cuda_back_target [threads]; 0: d is written from shared memory */
 } ts_cuda_back_table;
+typedef struct ts_cuda_back_target { /* where a thread's first units of its terms lie in d; units have the rest as coefficient */
+    int32_t at[4];
+} ts_cuda_back_target;
 /* Sums of a thread per step, for a type of arithmetic of so many bytes; all columns of a step are among them. */
 TS_CUDA_SHARED TS_CUDA_CONSTEXPR int32_t ts_cuda_back_share(uint32_t bytes) { return bytes <= 4 ? 16 : bytes <= 8 ? 8 : 4; }
 

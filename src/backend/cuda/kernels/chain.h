@@ -53,29 +53,49 @@ template <typename P> struct ts_chain {
             *to = *from;
         }
     }
+    /* An entry of a list, in one access. */
+    template <typename T> TS_DEVICE T entry_of(const T *all, int32_t i)
+    {
+        T entry;
+        const ts_vector<uint32_t, 4> raw = reinterpret_cast<const ts_vector<uint32_t, 4> *>(all)[i];
+        memcpy(&entry, &raw, sizeof entry);
+        return entry;
+    }
+    /* Whole: no place is past the end of the mode that is cut. */
+    template <bool Whole>
+    TS_DEVICE void load_places(const ts_cuda_chain_place *all, const ts_cuda_chain_list &list, const ts_cuda_chain_place &own,
+                               const storage *from, int32_t limit, storage *to)
+    {
+        const int32_t count = list.count, apart = list.apart;
+        if (list.width == 1) {
+#pragma unroll 4
+            for (int32_t i = own.first; i < count; i += apart) {
+                const ts_cuda_chain_place place = entry_of(all, i);
+                if (Whole || own.cut + place.cut < limit) {
+                    copy_one(to + place.shared, from + place.global);
+                }
+            }
+        } else {
+#pragma unroll 4
+            for (int32_t i = own.first; i < count; i += apart) {
+                const ts_cuda_chain_place place = entry_of(all, i);
+                if (Whole || own.cut + place.cut < limit) {
+                    ts_copy_16(to + place.shared, from + place.global);
+                }
+            }
+        }
+    }
     TS_DEVICE void load(const unsigned char *shared, const ts_cuda_chain_list &list, const ts_cuda_chain_place &own,
-                        const storage *from, int32_t limit, bool aligned, storage *to)
+                        const storage *from, int32_t limit, int32_t piece, bool aligned, storage *to)
     {
         const int32_t count = list.count, apart = list.apart;
         const ts_cuda_chain_place *all = reinterpret_cast<const ts_cuda_chain_place *>(shared + list.all);
         from += own.global;
         to += own.shared;
-        if (list.width == 1) {
-#pragma unroll 4
-            for (int32_t i = own.first; i < count; i += apart) {
-                const ts_cuda_chain_place place = all[i];
-                if (own.cut + place.cut < limit) {
-                    copy_one(to + place.shared, from + place.global);
-                }
-            }
-        } else if (aligned) {
-#pragma unroll 4
-            for (int32_t i = own.first; i < count; i += apart) {
-                const ts_cuda_chain_place place = all[i];
-                if (own.cut + place.cut < limit) {
-                    ts_copy_16(to + place.shared, from + place.global);
-                }
-            }
+        if ((list.width == 1 || aligned) && limit >= piece) {
+            load_places<true>(all, list, own, from, limit, to);
+        } else if (list.width == 1 || aligned) {
+            load_places<false>(all, list, own, from, limit, to);
         } else {
 #pragma unroll 1
             for (int32_t i = own.first; i < count; i += apart) {
@@ -104,7 +124,7 @@ template <typename P> struct ts_chain {
         if (list.width == 1) {
 #pragma unroll 4
             for (int32_t i = own.first; i < count; i += apart) {
-                const ts_cuda_chain_place place = all[i];
+                const ts_cuda_chain_place place = entry_of(all, i);
                 if (own.cut + place.cut < limit) {
                     put<Accumulate>(to + place.global, from[place.shared], context);
                 }
@@ -112,7 +132,7 @@ template <typename P> struct ts_chain {
         } else {
 #pragma unroll 2
             for (int32_t i = own.first; i < count; i += apart) {
-                const ts_cuda_chain_place place = all[i];
+                const ts_cuda_chain_place place = entry_of(all, i);
                 if (own.cut + place.cut < limit) {
                     if (!Accumulate && aligned) {
                         *reinterpret_cast<ts_vector<storage, W> *>(to + place.global) =
@@ -128,15 +148,17 @@ template <typename P> struct ts_chain {
     }
 
     /* One step of a tile. A unit is V results along the run for each of so many columns, all terms of them; terms are read
-     * several at a time, of which there is a multiple. Everything is copied to registers, for stores could change it. */
-    template <int Columns, int Terms>
+     * several at a time, of which there is a multiple. Everything is copied to registers, for stores could change it.
+     * Small: a unit has just Columns and Terms, so that nothing is a loop. */
+    template <int Columns, int Terms, bool Small>
     TS_DEVICE void step(const unsigned char *shared, const ts_cuda_chain_step &s, const ts_cuda_chain_unit &own,
                         const value *coefficients, const storage *in, storage *out, const ts_context &context)
     {
         const ts_cuda_chain_unit *all = reinterpret_cast<const ts_cuda_chain_unit *>(shared + s.units.all);
         const int32_t *terms = reinterpret_cast<const int32_t *>(shared + s.term_places);
         const int32_t *places = reinterpret_cast<const int32_t *>(shared + s.column_places);
-        const int32_t count = s.units.count, apart = s.units.apart, columns = s.columns, padded = s.padded, term_count = s.terms;
+        const int32_t count = s.units.count, apart = s.units.apart, columns = Small ? Columns : s.columns_each, padded = s.padded;
+        const int32_t term_count = Small ? Terms : s.terms;
         const bool full = columns % Columns == 0;
         int32_t at[Terms];
         in += own.in;
@@ -145,7 +167,7 @@ template <typename P> struct ts_chain {
         ts_read_vector<int32_t, Terms>(terms, at);
 #pragma unroll 1
         for (int32_t i = own.first; i < count; i += apart) {
-            const ts_cuda_chain_unit unit = all[i];
+            const ts_cuda_chain_unit unit = entry_of(all, i);
             const storage *from = in + unit.in;
 #pragma unroll 1
             for (int32_t column = 0; column < columns; column += Columns) {
@@ -196,16 +218,21 @@ template <typename P> struct ts_chain {
             }
         }
     }
-    template <int Columns>
+    template <int Columns, bool KnowSmall>
     TS_DEVICE void step_of(const unsigned char *shared, const ts_cuda_chain_step &s, const ts_cuda_chain_unit &own,
                            const value *coefficients, const storage *in, storage *out, const ts_context &context)
     {
-        if (sizeof(value) <= 8 && s.terms % 4 == 0) {
-            step<Columns, 4>(shared, s, own, coefficients, in, out, context);
+        const bool small = KnowSmall && s.columns_each == Columns;
+        if (sizeof(value) <= 4 && small && s.terms == 4) {
+            step<Columns, 4, KnowSmall>(shared, s, own, coefficients, in, out, context);
+        } else if (sizeof(value) <= 4 && small && s.terms == 2) {
+            step<Columns, 2, KnowSmall>(shared, s, own, coefficients, in, out, context);
+        } else if (sizeof(value) <= 8 && s.terms % 4 == 0) {
+            step<Columns, 4, false>(shared, s, own, coefficients, in, out, context);
         } else if (sizeof(value) <= 8 && s.terms % 2 == 0) {
-            step<Columns, 2>(shared, s, own, coefficients, in, out, context);
+            step<Columns, 2, false>(shared, s, own, coefficients, in, out, context);
         } else {
-            step<Columns, 1>(shared, s, own, coefficients, in, out, context);
+            step<Columns, 1, false>(shared, s, own, coefficients, in, out, context);
         }
     }
     /* A thread's own places: in device memory, so fetched before the barrier that they are needed behind. */
@@ -251,7 +278,7 @@ template <typename P> struct ts_chain {
         const ts_cuda_chain_place own_load = place_of(table, t.load);
         ts_cuda_chain_unit own = unit_of(table, t.step[0].units);
         if (tiles > 0) {
-            load(shared, t.load, own_load, a + bases[0], (int32_t)bases[1], a_aligned, in);
+            load(shared, t.load, own_load, a + bases[0], (int32_t)bases[1], t.cut_piece, a_aligned, in);
         }
 #pragma unroll 1
         for (int64_t number = 0; number < tiles; number++) {
@@ -268,16 +295,16 @@ template <typename P> struct ts_chain {
                 storage *from = k == 0 ? in : reinterpret_cast<storage *>(shared + p.work[(k + 1) & 1]);
                 storage *to = reinterpret_cast<storage *>(shared + p.work[k & 1]);
                 if (s.padded == 2) {
-                    step_of<2>(shared, s, own, coefficients, from, to, context);
+                    step_of<2, false>(shared, s, own, coefficients, from, to, context);
                 } else {
-                    step_of<4>(shared, s, own, coefficients, from, to, context);
+                    step_of<4, false>(shared, s, own, coefficients, from, to, context);
                 }
                 const ts_cuda_chain_place own_store = s.store.count > 0 ? place_of(table, s.store) : own_load;
                 own = unit_of(table, t.step[k + 1 < p.steps ? k + 1 : 0].units);
                 ts_sync();
                 if (k == 0 && number + 1 < tiles) {
                     const int64_t *next = bases + ((number + 1) & (TS_CUDA_CHAIN_BASES - 1)) * PLACES;
-                    load(shared, t.load, own_load, a + next[0], (int32_t)next[1], a_aligned, in);
+                    load(shared, t.load, own_load, a + next[0], (int32_t)next[1], t.cut_piece, a_aligned, in);
                 }
                 if (s.store.count > 0) {
                     storage *c = reinterpret_cast<storage *>(ts_address(p.c[k]));

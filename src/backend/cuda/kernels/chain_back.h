@@ -32,11 +32,12 @@ template <typename P> struct ts_chain_back {
     }
 
     /* One step backwards: a thread has S terms and all columns of one place of the batch. x: what the step read, which
-     * gives way to its cotangent; g: the cotangent of the step's result; sums [S][N] += conj(x) g. */
-    template <int S, int N>
+     * gives way to its cotangent, unless that goes to d right away; g: the cotangent of the step's result;
+     * sums [S][N] += conj(x) g. Exact: there are N columns, and no unit is beyond the tile's end. */
+    template <int S, int N, bool Exact>
     TS_DEVICE void step(const ts_cuda_back_own &own, const unsigned char *shared, const ts_cuda_chain_step &s,
                         const ts_cuda_back_step &b, const value *coefficients, const int16_t *cuts, int32_t pitch,
-                        int32_t limit, bool partial, storage *x, const storage *g, value *sums)
+                        int32_t limit, bool partial, storage *x, const storage *g, value *sums, storage *d, const ts_cuda_back_target &target)
     {
         const ts_cuda_chain_unit *all = reinterpret_cast<const ts_cuda_chain_unit *>(shared + b.units.all);
         const int32_t *places = reinterpret_cast<const int32_t *>(shared + s.column_places);
@@ -50,13 +51,14 @@ template <typename P> struct ts_chain_back {
         g += own.out;
 #pragma unroll 1
         for (int32_t i = own.first; i < count; i += apart) {
-            const ts_cuda_chain_unit unit = all[i];
-            const int32_t place = partial ? (at[0] + unit.in) % pitch : 0;
+            const ts_cuda_chain_unit unit = chain::entry_of(all, i);
+            const storage *from = g + unit.out;
+            const int32_t place = !Exact && partial ? (at[0] + unit.in) % pitch : 0;
             value mine[S][V], sum[S][V];
 #pragma unroll
             for (int k = 0; k < S; k++) {
                 read(x + at[k] + unit.in, mine[k]);
-                if (partial) {
+                if (!Exact && partial) {
                     cover(cuts, place, limit, mine[k]);
                 }
 #pragma unroll
@@ -66,15 +68,17 @@ template <typename P> struct ts_chain_back {
             }
 #pragma unroll
             for (int n = 0; n < N; n += 2) {
-                if (n < columns) {
+                if (Exact || n < columns) {
                     value other[2][V];
-                    read(g + unit.out + places[n], other[0]);
-                    read(g + unit.out + places[n + 1 < columns ? n + 1 : n], other[1]); /* the last one twice, times 0 */
-                    if (partial) {
+                    int32_t column[2];
+                    ts_read_vector<int32_t, 2>(places + n, column);
+                    read(from + column[0], other[0]);
+                    read(from + (Exact || n + 1 < columns ? column[1] : column[0]), other[1]); /* the last one twice, times 0 */
+                    if (!Exact && partial) {
                         cover(cuts, place, limit, other[0]);
                         cover(cuts, place, limit, other[1]);
                     }
-                    if (n + 1 >= columns) {
+                    if (!Exact && n + 1 >= columns) {
 #pragma unroll
                         for (int v = 0; v < V; v++) {
                             other[1][v] = P::zero();
@@ -102,15 +106,23 @@ template <typename P> struct ts_chain_back {
                 for (int v = 0; v < V; v++) {
                     result.at[v] = P::store(P::finish(sum[k][v]));
                 }
-                *reinterpret_cast<ts_vector<storage, V> *>(x + at[k] + unit.in) = result;
+                if (d == nullptr) {
+                    *reinterpret_cast<ts_vector<storage, V> *>(x + at[k] + unit.in) = result;
+                } else if (Exact || !partial || cuts[place] < limit) {
+                    *reinterpret_cast<ts_vector<storage, V> *>(d + (target.at[k] + unit.coefficient)) = result;
+                }
             }
         }
     }
-    template <int S, int N, typename... More> TS_DEVICE bool try_step(const ts_cuda_back_step &b, More &&...more)
+    template <int S, int N, typename... More> TS_DEVICE bool try_step(const ts_cuda_back_step &b, bool exact, More &&...more)
     {
         if constexpr (S * N <= SHARE) {
             if (b.terms_each == S && b.columns_each == N) {
-                step<S, N>(more...);
+                if (exact) {
+                    step<S, N, true>(more...);
+                } else {
+                    step<S, N, false>(more...);
+                }
                 return true;
             }
         }
@@ -124,6 +136,14 @@ template <typename P> struct ts_chain_back {
         const ts_vector<uint32_t, 4> raw = reinterpret_cast<const ts_vector<uint32_t, 4> *>(table + b.units.own)[ts_thread()];
         memcpy(&own, &raw, sizeof own);
         return own;
+    }
+
+    TS_DEVICE ts_cuda_back_target target_of(const unsigned char *table, uint32_t targets)
+    {
+        ts_cuda_back_target target;
+        const ts_vector<uint32_t, 4> raw = reinterpret_cast<const ts_vector<uint32_t, 4> *>(table + targets)[ts_thread()];
+        memcpy(&target, &raw, sizeof target);
+        return target;
     }
 
     /* The sums of all threads with the same results, lanes in ascending order, sixteen by sixteen. */
@@ -177,6 +197,7 @@ template <typename P> struct ts_chain_back {
         storage *d = reinterpret_cast<storage *>(ts_address(p.d));
         const bool a_aligned = ((uintptr_t)a & 15u) == 0, g_aligned = ((uintptr_t)g & 15u) == 0, d_aligned = ((uintptr_t)d & 15u) == 0;
         const int64_t tiles = p.tile_count <= ts_block() ? 0 : (p.tile_count - ts_block() + ts_blocks() - 1) / ts_blocks();
+        const bool direct = p.wanted != 0 && back.targets != 0 && d_aligned && !accumulate;
         value sums[TS_CUDA_BACK_STEPS][SHARE];
 #pragma unroll
         for (int k = 0; k < TS_CUDA_BACK_STEPS; k++) {
@@ -200,8 +221,9 @@ template <typename P> struct ts_chain_back {
         ts_sync();
         const ts_cuda_chain_place own_load = chain::place_of(table, t.load), own_given = chain::place_of(table, back.given);
         if (tiles > 0) {
-            chain::load(shared, t.load, own_load, a + bases[0], (int32_t)bases[1], a_aligned, reinterpret_cast<storage *>(shared + p.in[0]));
-            chain::load(shared, back.given, own_given, g + bases[2 + TS_CUDA_BACK_GIVEN], (int32_t)bases[1], g_aligned,
+            chain::load(shared, t.load, own_load, a + bases[0], (int32_t)bases[1], t.cut_piece, a_aligned,
+                        reinterpret_cast<storage *>(shared + p.in[0]));
+            chain::load(shared, back.given, own_given, g + bases[2 + TS_CUDA_BACK_GIVEN], (int32_t)bases[1], t.cut_piece, g_aligned,
                         reinterpret_cast<storage *>(shared + p.given[0]));
         }
         int32_t side = 0;
@@ -221,9 +243,9 @@ template <typename P> struct ts_chain_back {
             side ^= 1;
             if (number + 1 < tiles) {
                 const int64_t *next = bases + ((number + 1) & (TS_CUDA_CHAIN_BASES - 1)) * PLACES;
-                chain::load(shared, t.load, own_load, a + next[0], (int32_t)next[1], a_aligned,
+                chain::load(shared, t.load, own_load, a + next[0], (int32_t)next[1], t.cut_piece, a_aligned,
                             reinterpret_cast<storage *>(shared + (side == 0 ? p.in[0] : p.in[1])));
-                chain::load(shared, back.given, own_given, g + next[2 + TS_CUDA_BACK_GIVEN], (int32_t)next[1], g_aligned,
+                chain::load(shared, back.given, own_given, g + next[2 + TS_CUDA_BACK_GIVEN], (int32_t)next[1], t.cut_piece, g_aligned,
                             reinterpret_cast<storage *>(shared + (side == 0 ? p.given[0] : p.given[1])));
             }
             /* What each step but the last makes, once more. */
@@ -234,9 +256,9 @@ template <typename P> struct ts_chain_back {
                 storage *from = k == 0 ? in : reinterpret_cast<storage *>(shared + p.inner[k - 1]);
                 storage *to = reinterpret_cast<storage *>(shared + p.inner[k]);
                 if (s.padded == 2) {
-                    chain::template step_of<2>(shared, s, own, coefficients, from, to, context);
+                    chain::template step_of<2, true>(shared, s, own, coefficients, from, to, context);
                 } else {
-                    chain::template step_of<4>(shared, s, own, coefficients, from, to, context);
+                    chain::template step_of<4, true>(shared, s, own, coefficients, from, to, context);
                 }
                 ts_sync();
             }
@@ -245,16 +267,21 @@ template <typename P> struct ts_chain_back {
                 if (k < p.steps) {
                     const ts_cuda_back_step &b = back.step[k];
                     const ts_cuda_back_own own = own_of(table, b);
+                    const bool exact = t.step[k].columns == b.columns_each && !partial;
+                    storage *to = k == 0 && direct ? d + base[2 + TS_CUDA_BACK_MADE] : nullptr;
+                    const ts_cuda_back_target target = k == 0 && direct ? target_of(table, back.targets) : ts_cuda_back_target();
                     storage *x = k == 0 ? in : reinterpret_cast<storage *>(shared + p.inner[k > 0 ? k - 1 : 0]);
                     const storage *from = k + 1 == p.steps ? given : reinterpret_cast<const storage *>(shared + p.inner[k]);
-#define TS_TRY(s, n) try_step<s, n>(b, own, shared, t.step[k], b, coefficients, cuts, back.pitch, limit, partial, x, from, sums[k])
+#define TS_TRY(s, n) try_step<s, n>(b, exact, own, shared, t.step[k], b, coefficients, cuts, back.pitch, limit, partial, x, from, sums[k], to, target)
                     (void)(TS_TRY(4, 4) || TS_TRY(4, 2) || TS_TRY(2, 8) || TS_TRY(1, 16) || TS_TRY(2, 4) || TS_TRY(2, 2) ||
                            TS_TRY(1, 8) || TS_TRY(1, 4) || TS_TRY(1, 2));
 #undef TS_TRY
-                    ts_sync();
+                    if (k > 0 || !direct) {
+                        ts_sync();
+                    }
                 }
             }
-            if (p.wanted != 0) {
+            if (p.wanted != 0 && !direct) {
                 const ts_cuda_chain_place own_store = chain::place_of(table, back.store);
                 if (accumulate) {
                     chain::template store<true>(shared, back.store, own_store, d + base[2 + TS_CUDA_BACK_MADE], limit,
