@@ -120,6 +120,7 @@ std::recursive_mutex lock;
 bool initialised;
 bool pools = true;
 int units = 4;
+int shared_limit = 227 * 1024;
 uint64_t random_state = 1;
 uint64_t next_number = 1;
 std::vector<std::unique_ptr<device>> devices;
@@ -693,6 +694,8 @@ EXPORT int cuInit(unsigned flags)
     pools = text == nullptr || atoi(text) != 0;
     text = getenv("SIMCUDA_UNITS");
     units = text != nullptr && atoi(text) > 0 ? atoi(text) : 4;
+    text = getenv("SIMCUDA_SHARED");
+    shared_limit = text != nullptr ? atoi(text) * 1024 : shared_limit;
     text = getenv("SIMCUDA_MEMORY");
     size_t limit = text != nullptr ? strtoull(text, nullptr, 0) : static_cast<size_t>(4) << 30;
     text = getenv("SIMCUDA_FAIL");
@@ -773,7 +776,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int handle)
     case 16: *value = units; break;
     case 75: *value = 9; break;
     case 76: *value = 0; break;
-    case 97: *value = 227 * 1024; break;
+    case 97: *value = shared_limit; break;
     case 115: *value = pools ? 1 : 0; break;
     default: return INVALID_VALUE;
     }
@@ -1085,7 +1088,7 @@ EXPORT int cuFuncSetAttribute(void *f, int attribute, int value)
 {
     ENTER("cuFuncSetAttribute");
     NEED_CONTEXT();
-    if (attribute != 8 || value < 0 || value > 227 * 1024) {
+    if (attribute != 8 || value < 0 || value > shared_limit) {
         return INVALID_VALUE;
     }
     static_cast<function_handle *>(f)->shared_allowed = static_cast<size_t>(value);

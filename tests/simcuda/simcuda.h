@@ -4,9 +4,9 @@
  * somebody asks. So whatever relies on work being done early fails here every time. All is deterministic for one seed
  * and one order of calls.
  *
- * Environment, read at cuInit: SIMCUDA_SEED, SIMCUDA_DEVICES (2), SIMCUDA_UNITS (multiprocessors of each: 4),
- * SIMCUDA_MEMORY (bytes per device), SIMCUDA_POOLS (1), SIMCUDA_FAIL (name:n); and at every look-up SIMCUDA_HIDE (parts of
- * names of kernels that modules then lack). */
+ * Environment, read at cuInit: SIMCUDA_SEED, SIMCUDA_DEVICES (2), SIMCUDA_UNITS (multiprocessors of each: 4), SIMCUDA_SHARED
+ * (KiB of shared memory that a block may have: 227), SIMCUDA_MEMORY (bytes per device), SIMCUDA_POOLS (1), SIMCUDA_FAIL (name:n);
+ * and at every look-up SIMCUDA_HIDE (parts of names of kernels that modules then lack). */
 #ifndef TS_SIMCUDA_SIMCUDA_H
 #define TS_SIMCUDA_SIMCUDA_H
 
