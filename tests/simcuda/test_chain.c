@@ -520,31 +520,30 @@ static void two_large_operands_have_few_results(void **unused)
     }
 }
 
-/* So many labels of extent 2, the first ones replaced by new ones, one step each: a few launches for all of them. */
-static void replace_labels(int32_t rank, int64_t steps)
+/* So many labels of extent 2, the first ones replaced by new ones, one step each. */
+static void make_replaced(network *n, int32_t rank, int64_t steps, tensum_semiring semiring)
 {
-    network n = {.count = steps + 1};
     tensum_network_spec spec = TENSUM_NETWORK_SPEC_INIT;
     tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
     tensum_network *made = NULL;
     tensum_tree *tree = NULL;
     const int64_t *label_lists[MOST_STEPS + 1], *extent_lists[MOST_STEPS + 1];
     int64_t offsets[MOST_STEPS + 1], children[2 * MOST_STEPS];
-    float *result = calloc((size_t)1 << rank, sizeof *result);
 
+    *n = (network){.count = steps + 1};
     for (int64_t o = 0; o <= steps; o++) {
-        n.ranks[o] = o == 0 ? rank : 2;
-        n.data[o] = malloc(((size_t)1 << n.ranks[o]) * sizeof(float));
-        for (int64_t i = 0; i < (int64_t)1 << n.ranks[o]; i++) {
-            ((float *)n.data[o])[i] = (float)(i % 7);
+        n->ranks[o] = o == 0 ? rank : 2;
+        n->data[o] = malloc(((size_t)1 << n->ranks[o]) * sizeof(float));
+        for (int64_t i = 0; i < (int64_t)1 << n->ranks[o]; i++) {
+            ((float *)n->data[o])[i] = (float)(i % 7);
         }
-        for (int32_t i = 0; i < n.ranks[o]; i++) {
-            n.labels[o][i] = o == 0 ? i : i == 0 ? o - 1 : 100 + o - 1;
-            n.extents[o][i] = 2;
+        for (int32_t i = 0; i < n->ranks[o]; i++) {
+            n->labels[o][i] = o == 0 ? i : i == 0 ? o - 1 : 100 + o - 1;
+            n->extents[o][i] = 2;
         }
-        n.inputs[o] = (tensum_tensor){n.data[o], TENSUM_F32, n.ranks[o], n.extents[o], NULL, {TENSUM_CPU, 0}};
-        label_lists[o] = n.labels[o];
-        extent_lists[o] = n.extents[o];
+        n->inputs[o] = (tensum_tensor){n->data[o], TENSUM_F32, n->ranks[o], n->extents[o], NULL, {TENSUM_CPU, 0}};
+        label_lists[o] = n->labels[o];
+        extent_lists[o] = n->extents[o];
         if (o > 0) {
             offsets[o - 1] = 2 * (o - 1);
             children[2 * (o - 1)] = o == 1 ? 0 : steps + o - 1;
@@ -552,25 +551,32 @@ static void replace_labels(int32_t rank, int64_t steps)
         }
     }
     offsets[steps] = 2 * steps;
-    n.output_rank = rank;
-    n.output_elements = 1 << rank;
+    n->output_rank = rank;
+    n->output_elements = 1 << rank;
     for (int32_t i = 0; i < rank; i++) {
-        n.output[i] = i < steps ? 100 + i : i;
-        n.output_extents[i] = 2;
+        n->output[i] = i < steps ? 100 + i : i;
+        n->output_extents[i] = 2;
     }
-    spec.operand_count = n.count;
-    spec.ranks = n.ranks;
+    spec.operand_count = n->count;
+    spec.ranks = n->ranks;
     spec.labels = label_lists;
     spec.extents = extent_lists;
-    spec.output_rank = n.output_rank;
-    spec.output_labels = n.output;
+    spec.output_rank = n->output_rank;
+    spec.output_labels = n->output;
     succeeds(tensum_network_create(&spec, &made));
-    succeeds(tensum_tree_from_ssa(n.count, steps, offsets, children, &tree));
-    options.semiring = TENSUM_MAX_PLUS;
+    succeeds(tensum_tree_from_ssa(n->count, steps, offsets, children, &tree));
+    options.semiring = semiring;
     options.dtype = TENSUM_F32;
-    succeeds(tensum_plan_create(made, tree, &options, &n.plan));
+    succeeds(tensum_plan_create(made, tree, &options, &n->plan));
     tensum_tree_release(tree);
     tensum_network_release(made);
+}
+/* A few launches for all of them. */
+static void replace_labels(int32_t rank, int64_t steps)
+{
+    float *result = calloc((size_t)1 << rank, sizeof *result);
+    network n;
+    make_replaced(&n, rank, steps, TENSUM_MAX_PLUS);
     assert_true(run(&n, TENSUM_VALUE, (tensum_device){TENSUM_CUDA, 0}, TENSUM_F32, 0, result) <= 3); /* with the pointers' */
     compare(&n, TENSUM_F32, TENSUM_VALUE, 0, 0);
     free(result);
@@ -586,6 +592,18 @@ static void a_block_takes_many_tiles(void **unused)
     (void)unused;
     replace_labels(19, 1);
 }
+static void a_block_takes_many_tiles_backwards(void **unused)
+{
+    (void)unused;
+    for (int64_t steps = 1; steps <= 2; steps++) {
+        network n;
+        state = 77777u;
+        make_replaced(&n, 18, steps, TENSUM_SUM_PRODUCT);
+        compare_gradients(&n, TENSUM_F32, UINT32_MAX, false, 0);
+        compare_gradients(&n, TENSUM_F32, UINT32_MAX, true, 1);
+        destroy(&n);
+    }
+}
 
 int main(void)
 {
@@ -595,7 +613,7 @@ int main(void)
         cmocka_unit_test(decoding_and_gradients_along_a_path),
         cmocka_unit_test(two_large_operands_have_few_results),
         cmocka_unit_test(a_chain_is_one_launch),
-        cmocka_unit_test(a_block_takes_many_tiles),
+        cmocka_unit_test(a_block_takes_many_tiles), cmocka_unit_test(a_block_takes_many_tiles_backwards),
     };
     const int unable = machine_open();
     return unable != 0 ? unable : cmocka_run_group_tests(tests, NULL, NULL);
