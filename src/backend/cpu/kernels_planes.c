@@ -30,6 +30,7 @@ static unsigned pack_residues(const ts_cpu_panel *panel, void *packed)
         t = TS_CPU_NAME2(ts_vfma, TS_P)(TS_CPU_NAME2(ts_vfma, TS_P)(t, x, v), u, y);         \
     } while (0)
 #define TS_FROM_2(p, q) ((NUMBER){p, q})
+#define TS_VJOIN(s, t, p, q) (s += (p), t += (q))
 #define TS_PACK TS_CPU_NAME3(ts_cpu_pack, c64, TS_ISA)
 #include "backend/cpu/kernel2.inc"
 
@@ -51,6 +52,7 @@ static unsigned pack_residues(const ts_cpu_panel *panel, void *packed)
         t = TS_CPU_NAME2(ts_vfma, TS_P)(TS_CPU_NAME2(ts_vfma, TS_P)(t, x, v), u, y);         \
     } while (0)
 #define TS_FROM_2(p, q) ((NUMBER){p, q})
+#define TS_VJOIN(s, t, p, q) (s += (p), t += (q))
 #define TS_PACK TS_CPU_NAME3(ts_cpu_pack, c128, TS_ISA)
 #include "backend/cpu/kernel2.inc"
 
@@ -77,6 +79,7 @@ static unsigned pack_residues(const ts_cpu_panel *panel, void *packed)
     } while (0)
 #define TS_FROM_2(p, q) ((NUMBER){p, q})
 #define TS_SPLIT(z, p, q) (p = (z).value, q = (z).count)
+#define TS_VJOIN(s, t, p, q) TS_VSTEP(s, t, p, q, (vector){0}, (1 - (vector){0}))
 #define TS_PACK TS_CPU_NAME3(ts_cpu_pack, vc64, TS_ISA)
 #include "backend/cpu/kernel2.inc"
 
@@ -103,6 +106,7 @@ static unsigned pack_residues(const ts_cpu_panel *panel, void *packed)
     } while (0)
 #define TS_FROM_2(p, q) ((NUMBER){p, q})
 #define TS_SPLIT(z, p, q) (p = (z).value, q = (z).count)
+#define TS_VJOIN(s, t, p, q) TS_VSTEP(s, t, p, q, (vector){0}, (1 - (vector){0}))
 #define TS_PACK TS_CPU_NAME3(ts_cpu_pack, vc128, TS_ISA)
 #include "backend/cpu/kernel2.inc"
 
@@ -131,5 +135,6 @@ static int64_t residue(uint64_t low, uint64_t high, int64_t modulus)
         t += product >> 32;                               \
     } while (0)
 #define TS_FROM_2(p, q) residue(p, q, modulus)
+#define TS_VJOIN(s, t, p, q) (s += (p), t += (q))
 #define TS_PACK pack_residues
 #include "backend/cpu/kernel2.inc"
