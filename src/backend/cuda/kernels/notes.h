@@ -70,13 +70,19 @@ template <typename Tile, typename Kind, int TM, int TW, int THREADS> struct ts_n
     {
         const int32_t thread = ts_thread();
         uint32_t kept[InPlace ? RESULTS / 4 : 1];
-        const auto number_of = [&](int result) {
-            return InPlace ? kept[InPlace ? result / 4 : 0] >> (result % 4 * 8) & 0xffu : (uint32_t)mine()[mine_at(result)];
-        };
+        if constexpr (InPlace) {
 #pragma unroll
-        for (int i = 0; InPlace && i < RESULTS / 4; i++) {
-            kept[InPlace ? i : 0] = *reinterpret_cast<const uint32_t *>(mine() + mine_at(i * 4));
+            for (int i = 0; i < RESULTS / 4; i++) {
+                kept[i] = *reinterpret_cast<const uint32_t *>(mine() + mine_at(i * 4));
+            }
         }
+        const auto number_of = [&](int result) -> uint32_t {
+            if constexpr (InPlace) {
+                return kept[result / 4] >> (result % 4 * 8) & 0xffu;
+            } else {
+                return mine()[mine_at(result)];
+            }
+        };
         for (int i = thread; i < MOST; i += THREADS) {
             ends()[i] = 0;
         }
