@@ -34,7 +34,7 @@ int main(int argc, char **argv)
         for (auto &x : b) x = element(kind);
         machine_upload(device_a, a.data(), a.size() * 4);
         machine_upload(device_b, b.data(), b.size() * 4);
-        const auto run = [&](int number, bool winners, bool steep_a, bool steep_b, int blocks, int64_t items) {
+        const auto run = [&](int number, bool winners, bool steep_a, bool steep_b, int blocks) {
             const std::string name = "ts_batched_" + std::to_string(number);
             const size_t shared = ts_cuda_batched_shared();
             ts_cuda_batched p;
@@ -59,8 +59,7 @@ int main(int argc, char **argv)
                 p.tiles[side] = (int32_t)((rows + TS_CUDA_BATCHED_TILE - 1) / TS_CUDA_BATCHED_TILE);
             }
             p.tile_count = (int32_t)count * p.tiles[0] * p.tiles[1];
-            const int64_t grid = ts_cuda_batched_blocks(p.tile_count, 132 * blocks, items);
-            const double seconds = machine_time(11, [&] { machine_launch(name, &p, sizeof p, grid, TS_CUDA_BATCHED_THREADS, shared); });
+            const double seconds = machine_time(11, [&] { machine_launch(name, &p, sizeof p, p.tile_count, TS_CUDA_BATCHED_THREADS, shared); });
             machine_wait(name.c_str());
             machine_download(c.data(), device_c, c.size() * 4);
             machine_download(w.data(), device_w, w.size() * 4);
@@ -78,18 +77,14 @@ int main(int argc, char **argv)
                 }
                 wrong += c[(size_t)e] != best || (winners && w[(size_t)e] != winner);
             }
-            printf("%2d %s%s, %d blocks, %5d in all, %s, elements %-14s %8.2f us %6.2f e12/s, %d wrong\n", number, steep_a ? "r" : "c",
-                   steep_b ? "c" : "r", blocks, (int)grid, winners ? "winners" : "values ", kinds[kind], seconds * 1e6,
+            printf("%2d %s%s, %d blocks, %s, elements %-14s %8.2f us %6.2f e12/s, %d wrong\n", number, steep_a ? "r" : "c",
+                   steep_b ? "c" : "r", blocks, winners ? "winners" : "values ", kinds[kind], seconds * 1e6,
                    (double)(count * m * n * k) / seconds * 1e-12, wrong);
             fflush(stdout);
         };
-#define X(number, winners, steep_a, steep_b, blocks) run(number, winners, steep_a, steep_b, blocks, TS_CUDA_BATCHED_ITEMS);
+#define X(number, winners, steep_a, steep_b, blocks) run(number, winners, steep_a, steep_b, blocks);
         BATCHED_LIST(X)
 #undef X
-        for (int64_t items = 1; kind == 0 && items <= 32; items += items < 4 ? 1 : items / 2) {
-            run(0, false, true, false, TS_CUDA_BATCHED_BLOCKS, items);
-            run(1, true, true, false, TS_CUDA_BATCHED_BLOCKS, items);
-        }
     }
     machine_release(device_a);
     machine_release(device_b);

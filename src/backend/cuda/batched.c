@@ -6,12 +6,12 @@
 
 static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-/* Rounds of tiles. Rates are of f32 max_plus on an H200, in pairs per second, as in choose.c. */
+/* Rounds of tiles, of f32 max_plus on an H200, as in choose.c. */
 static double guess(const ts_contract_spec *spec, double tiles, int units)
 {
-    const double slots = (double)units * TS_CUDA_BATCHED_BLOCKS, pairs = (double)TS_CUDA_BATCHED_TILE * TS_CUDA_BATCHED_TILE * (double)spec->sum;
-    const double share = (spec->winner_bytes != 0 ? 7.7e12 : 12.8e12) / 132.0 / TS_CUDA_BATCHED_BLOCKS;
-    return 3e-6 + (tiles <= slots ? 1.0 : tiles / slots) * (0.5e-6 + pairs / share);
+    const double slots = (double)units * TS_CUDA_BATCHED_BLOCKS, terms = (double)spec->sum;
+    const double round = spec->winner_bytes != 0 ? 4.8e-6 + 0.2e-6 * terms : 1.0e-6 + 0.153e-6 * terms;
+    return 3e-6 + (tiles <= slots ? 1.0 : tiles / slots) * round;
 }
 
 /* Teams of warps (team.c) are for few tiles, but do not find winners. */
@@ -57,7 +57,6 @@ tensum_status ts_cuda_add_batched(ts_cuda_list *list, const ts_cuda_kernels *ker
     const double sides = (double)divide_up(spec->left, TS_CUDA_BATCHED_TILE) * (double)divide_up(spec->right, TS_CUDA_BATCHED_TILE);
     const double tiles = (double)spec->batch * sides;
     ts_cuda_batched p;
-    const int64_t slots = (int64_t)list->units * TS_CUDA_BATCHED_BLOCKS;
 
     *added = false;
     if (list->measure || !kernels->has[kernel] || spec->sum == 0 || spec->sum % 4 != 0 || spec->sum > TS_CUDA_BATCHED_TILE ||
@@ -69,8 +68,7 @@ tensum_status ts_cuda_add_batched(ts_cuda_list *list, const ts_cuda_kernels *ker
     p.tiles[0] = (int32_t)divide_up(p.side[0].rows, TS_CUDA_BATCHED_TILE);
     p.tiles[1] = (int32_t)divide_up(p.side[1].rows, TS_CUDA_BATCHED_TILE);
     p.tile_count = (int32_t)tiles;
-    TRY(ts_cuda_add_launch(list, kernels, kernel, ts_cuda_grid(ts_cuda_batched_blocks(p.tile_count, slots, TS_CUDA_BATCHED_ITEMS)),
-                           TS_CUDA_BATCHED_THREADS, shared, &p, sizeof p));
+    TRY(ts_cuda_add_launch(list, kernels, kernel, ts_cuda_grid(p.tile_count), TS_CUDA_BATCHED_THREADS, shared, &p, sizeof p));
     ts_cuda_reads(list, from->a, TS_CUDA_SPAN(modes, count, a, 4));
     ts_cuda_reads(list, from->b, TS_CUDA_SPAN(modes, count, b, 4));
     ts_cuda_writes(list, from->c, TS_CUDA_SPAN(modes, kept, c, 4));

@@ -1,6 +1,6 @@
-/* contract where many small products are asked for, with winners or without: blocks that stay walk the items, and the operands of
- * the next one are on their way while one is worked on. The whole sum of a tile lies in shared memory, so what is kept of a winner
- * is the number of the four terms among which it is; which of them it is shows afterwards.
+/* contract where many small products are asked for, with winners or without: a block to a tile, whose whole sum lies in shared memory,
+ * so what is kept of a winner is the number of the four terms among which it is; which of them it is shows afterwards. The other blocks of
+ * a multiprocessor hide what one waits for: blocks that stay, with the next operands on their way, are slower.
  *
  * A warp computes 32 x 32 results, 8 x 4 to a lane. Panels lie as the operand does: by terms where terms are neighbours (steep), else
  * by rows (flat). */
@@ -65,7 +65,7 @@ template <typename P, bool Winners, bool SteepA, bool SteepB> struct ts_batched 
     typedef ts_batched_sum<P, P::kind == ts_kind_f32 && P::selective> S;
     typedef typename S::sum sum;
     static const int TILE = TS_CUDA_BATCHED_TILE, DEPTH = TS_CUDA_BATCHED_DEPTH, THREADS = TS_CUDA_BATCHED_THREADS;
-    static const int ROWS = 8, COLUMNS = 4, GROUP = 4, STAGES = 3;
+    static const int ROWS = 8, COLUMNS = 4, GROUP = 4, STAGES = 2;
     static const int PITCH = DEPTH + 4; /* of steep panels: neighbouring rows lie in different banks */
     static const int PANEL = TILE * PITCH * 4, STAGE = 2 * PANEL;
     static_assert(sizeof(storage) == 4 && sizeof(value) == 4, "elements of 4 bytes");
@@ -174,12 +174,11 @@ template <typename P, bool Winners, bool SteepA, bool SteepB> struct ts_batched 
         }
         return at;
     }
-    /* Panels of the terms from `term` on. */
-    TS_DEVICE void issue(const ts_cuda_batched &p, const char *a, const char *b, int64_t item, int32_t term, int stage)
+    /* Panels of the terms from those of `stage` on. */
+    TS_DEVICE void issue(const ts_cuda_batched &p, const place &at, const char *a, const char *b, int stage)
     {
-        if (item < p.tile_count) {
-            const place at = place_of_item(p, (uint32_t)item);
-            const int32_t terms = ts_min_i32(p.sum - term, DEPTH);
+        const int32_t term = stage * DEPTH, terms = ts_min_i32(p.sum - term, DEPTH);
+        if (terms > 0) {
             a += at.batch * p.side[0].batch_step * 4 + (uint64_t)(uint32_t)term * p.side[0].term_step;
             b += at.batch * p.side[1].batch_step * 4 + (uint64_t)(uint32_t)term * p.side[1].term_step;
             copy<SteepA>(p.side[0], a, at.row, terms, panel_a(stage));
@@ -187,7 +186,6 @@ template <typename P, bool Winners, bool SteepA, bool SteepB> struct ts_batched 
         }
         ts_copy_commit();
     }
-    TS_DEVICE int next_stage(int stage) { return stage + 1 == STAGES ? 0 : stage + 1; }
 
     /* ---- sums ---- */
     /* Four terms of all rows, or of all columns, [term][i]. */
@@ -235,8 +233,8 @@ template <typename P, bool Winners, bool SteepA, bool SteepB> struct ts_batched 
             mark = S::changed(now, before) ? value : mark;
         }
     }
-    /* From the panels in `stage` and the next one; arriving: they are not there yet. */
-    template <int Way> TS_DEVICE void add_up(sums &s, int stage, int32_t sum_terms, bool arriving)
+    /* arriving: the second stage's panels are not there yet. */
+    template <int Way> TS_DEVICE void add_up(sums &s, int32_t sum_terms, bool arriving)
     {
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
@@ -248,19 +246,16 @@ template <typename P, bool Winners, bool SteepA, bool SteepB> struct ts_batched 
                     S::start(s.at[i][j]);
                 }
                 if constexpr (Winners) {
-                    s.mark[i][j] = mark_of(stage, 0);
+                    s.mark[i][j] = mark_of(0, 0);
                 }
             }
         }
 #pragma unroll 1
-        for (int32_t first = 0; first < sum_terms; first += DEPTH, stage = next_stage(stage)) {
+        for (int32_t first = 0, stage = 0; first < sum_terms; first += DEPTH, stage++) {
             const char *pa = first_row() + stage * STAGE, *pb = first_column() + stage * STAGE;
             uint32_t mark = mark_of(stage, first);
-            if (arriving && first == 0) {
-                ts_copy_wait<STAGES - 1>();
-                ts_sync();
-            } else if (arriving) {
-                ts_copy_wait<STAGES - 2>();
+            if (arriving && first != 0) {
+                ts_copy_wait<0>();
                 ts_sync();
             }
 #pragma unroll 1
@@ -297,28 +292,38 @@ template <typename P, bool Winners, bool SteepA, bool SteepB> struct ts_batched 
         }
         return ts_ballot(least > 0) == 0xffffffffu;
     }
-    /* way: what would have been right for the item before. Waits for the item's panels. */
-    TS_DEVICE void compute(sums &s, int stage, int32_t terms, int32_t &way)
+    /* Which way should be right? Down, where the first four terms of one result of every lane are below +0. */
+    TS_DEVICE bool goes_down(void)
     {
+        value x[GROUP][ROWS], y[GROUP][COLUMNS];
+        sum s;
+        read<SteepA, ROWS>(x, first_row(), 4 * PITCH * 4);
+        read<SteepB, COLUMNS>(y, first_column(), 8 * PITCH * 4);
+        S::start(s);
+        take<ts_batched_plainly>(s, x, y, 0, 0);
+        return ts_ballot(S::height(s) < 0) == 0xffffffffu;
+    }
+    /* Waits for the panels. */
+    TS_DEVICE void compute(sums &s, int32_t terms)
+    {
+        ts_copy_wait<1>();
+        ts_sync();
         if constexpr (S::exact) {
-            add_up<ts_batched_up>(s, stage, terms, true);
+            add_up<ts_batched_up>(s, terms, true);
         } else if constexpr (S::rises) {
-            bool right = false;
-            if (way == ts_batched_up) {
-                add_up<ts_batched_up>(s, stage, terms, true);
-                right = is_right<ts_batched_up>(s);
-            } else if (way == ts_batched_down) {
-                add_up<ts_batched_down>(s, stage, terms, true);
+            bool right;
+            if (goes_down()) {
+                add_up<ts_batched_down>(s, terms, true);
                 right = is_right<ts_batched_down>(s);
+            } else {
+                add_up<ts_batched_up>(s, terms, true);
+                right = is_right<ts_batched_up>(s);
             }
             if (!right) {
-                add_up<ts_batched_plainly>(s, stage, terms, way == ts_batched_plainly);
-                way = is_right<ts_batched_up>(s)     ? ts_batched_up
-                      : is_right<ts_batched_down>(s) ? ts_batched_down
-                                                     : ts_batched_plainly;
+                add_up<ts_batched_plainly>(s, terms, false);
             }
         } else {
-            add_up<ts_batched_plainly>(s, stage, terms, true);
+            add_up<ts_batched_plainly>(s, terms, true);
         }
     }
 
@@ -462,29 +467,16 @@ template <typename P, bool Winners, bool SteepA, bool SteepB> struct ts_batched 
         const char *a = ts_address(p.side[0].from), *b = ts_address(p.side[1].from);
         char *c = ts_address(p.c), *w = Winners ? ts_address(p.w) : nullptr;
         const bool accumulate = ts_switched_on(p.accumulate), by_rows = in_rows(p, c, w, accumulate);
-        const bool two = p.sum > DEPTH; /* panels to an item; three stages hold one item and what comes next of the others */
-        int32_t way = ts_batched_up;
-        int stage = 0;
-        issue(p, a, b, ts_block(), 0, 0);
-        issue(p, a, b, ts_block() + (two ? 0 : ts_blocks()), two ? DEPTH : 0, 1);
-        issue(p, a, b, ts_block() + (two ? 1 : 2) * ts_blocks(), 0, 2);
-#pragma unroll 1
         for (int64_t item = ts_block(); item < p.tile_count; item += ts_blocks()) {
             const place at = place_of_item(p, (uint32_t)item);
             sums s;
-            compute(s, stage, p.sum, way);
+            ts_sync(); /* all are done with the panels of the item before */
+            issue(p, at, a, b, 0);
+            issue(p, at, a, b, 1);
+            compute(s, p.sum);
             if constexpr (Winners) {
                 find_winners(s);
             }
-            ts_sync(); /* all are done with its stages */
-            if (two) {
-                issue(p, a, b, item + ts_blocks(), DEPTH, stage);
-                stage = next_stage(stage);
-                issue(p, a, b, item + 2 * ts_blocks(), 0, stage);
-            } else {
-                issue(p, a, b, item + 3 * ts_blocks(), 0, stage);
-            }
-            stage = next_stage(stage);
             const int32_t row = at.row + row_of(0), column = at.column + column_of(0), rows = p.side[0].rows - row, columns = p.side[1].rows - column;
             char *c_at = c + (at.batch * p.c_batch + (int64_t)row * p.c_row + (int64_t)column * p.c_column) * 4;
             char *w_at = w + (at.batch * p.w_batch + (int64_t)row * p.w_row + (int64_t)column * p.w_column) * p.winner_bytes;
@@ -494,7 +486,6 @@ template <typename P, bool Winners, bool SteepA, bool SteepB> struct ts_batched 
                 put_each(p, c_at, w_at, rows, columns, s, accumulate);
             }
         }
-        ts_copy_wait<0>();
     }
 };
 

@@ -9,7 +9,6 @@
 #define TS_CUDA_BATCHED_DEPTH 32 /* terms of a panel */
 #define TS_CUDA_BATCHED_THREADS 128
 #define TS_CUDA_BATCHED_BLOCKS 4 /* at a time on a multiprocessor */
-#define TS_CUDA_BATCHED_ITEMS 5  /* of a block: blocks of a multiprocessor are not equally fast, so that others should follow them */
 
 /* c[batch, left, right] = (+) over sum of a[batch, left, sum] (*) b[batch, right, sum], and winners, elements of 4 bytes; sum is a
  * multiple of 4 and at most a tile. Operands as in ts_cuda_team. Item = (batch * tiles of a + tile of a) * tiles of b + tile of b,
@@ -23,15 +22,10 @@ typedef struct ts_cuda_batched {
     int32_t sum, winner_bytes, tiles[2], tile_count, pad;
 } ts_cuda_batched;
 
-/* Blocks for so many items, of which `slots` run at a time. */
-TS_CUDA_SHARED int64_t ts_cuda_batched_blocks(int64_t items, int64_t slots, int64_t each)
-{
-    return items <= slots ? items : items / each < slots ? slots : items / each;
-}
-/* Dynamic shared bytes: three stages of two panels, whose rows are padded by 16 bytes. */
+/* Dynamic shared bytes: two stages of two panels, whose rows are padded by 16 bytes. */
 TS_CUDA_SHARED TS_CUDA_CONSTEXPR uint32_t ts_cuda_batched_shared(void)
 {
-    return 3u * 2u * TS_CUDA_BATCHED_TILE * (TS_CUDA_BATCHED_DEPTH + 4u) * 4u;
+    return 2u * 2u * TS_CUDA_BATCHED_TILE * (TS_CUDA_BATCHED_DEPTH + 4u) * 4u;
 }
 
 #endif
