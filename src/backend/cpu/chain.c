@@ -82,7 +82,6 @@ typedef struct chain_job {
     char *buffers;
 } chain_job;
 
-static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
 static bool is_live(const wire *w, int32_t stage) { return w->born < stage && w->dies >= stage; }
 
 /* ---- what a tile does ---- */
@@ -125,27 +124,13 @@ static void chain_task(void *argument, int64_t index, int32_t worker)
     const int64_t first = index * job->tiles_per_task, end = ts_min64(first + job->tiles_per_task, job->tiles);
     char *buffers[2] = {job->buffers + worker * job->buffer_bytes, job->buffers + worker * job->buffer_bytes + job->tile_bytes};
     char *parts = buffers[1] + job->tile_bytes, *rows = parts + 2 * job->part_bytes + TS_LINE_BYTES;
-    int64_t position[MOST_LIVE], a = 0, c = 0, rest = first;
-    for (int32_t i = job->loop_count - 1; i >= 0; i--) {
-        position[i] = rest % job->loops[i].extent;
-        rest /= job->loops[i].extent;
-        a += position[i] * job->loops[i].a;
-        c += position[i] * job->loops[i].c;
-    }
+    ts_cpu_walk walk;
+    ts_cpu_walk_from(&walk, job->loops, job->loop_count, first);
     for (int64_t tile = first; tile < end; tile++) {
-        const char *huge = (const char *)job->chain->huge + a;
-        char *result = (char *)job->chain->c + c, *to = job->streams ? rows : result;
-        for (int32_t i = job->loop_count - 1; i >= 0; i--) {
-            a += job->loops[i].a;
-            c += job->loops[i].c;
-            if (++position[i] < job->loops[i].extent) {
-                break;
-            }
-            a -= position[i] * job->loops[i].a;
-            c -= position[i] * job->loops[i].c;
-            position[i] = 0;
-        }
-        const char *next = tile + 1 < end ? (const char *)job->chain->huge + a : NULL, *from = huge;
+        const char *huge = (const char *)job->chain->huge + walk.a;
+        char *result = (char *)job->chain->c + walk.c, *to = job->streams ? rows : result;
+        ts_cpu_walk_on(&walk, job->loops, job->loop_count);
+        const char *next = tile + 1 < end ? (const char *)job->chain->huge + walk.a : NULL, *from = huge;
         if (job->loads) {
             for (int32_t p = 0; p < job->load.count; p++) {
                 ts_cpu_tile_move(&job->load.tile, huge + job->load.from[p], buffers[1] + job->load.to[p], next);
@@ -287,7 +272,7 @@ static void choose_tile(chain_job *job)
         wire *best = NULL;
         for (int32_t i = 0; i < job->wire_count; i++) {
             wire *w = &job->wires[i];
-            if (!w->tile && (best == NULL || absolute(w->from) < absolute(best->from))) {
+            if (!w->tile && (best == NULL || ts_absolute(w->from) < ts_absolute(best->from))) {
                 best = w;
             }
         }
@@ -315,7 +300,7 @@ static void sort_wires(chain_job *job)
         }
         for (; j > 0; j--) {
             const wire *before = &job->wires[job->order[j - 1]];
-            const bool later = is_run(w) != is_run(before) ? is_run(before) : absolute(before->from) <= absolute(w->from) || w->born >= 0;
+            const bool later = is_run(w) != is_run(before) ? is_run(before) : ts_absolute(before->from) <= ts_absolute(w->from) || w->born >= 0;
             if (later) {
                 break;
             }
@@ -359,7 +344,7 @@ static bool plan_part(const ts_cpu_place *all, int32_t count, bool by_from, int6
         int32_t best = -1;
         for (int32_t i = 0; i < count; i++) {
             const int64_t own = by_from ? all[i].from : all[i].to;
-            if (!out[i] && (best < 0 || absolute(own) > absolute(by_from ? all[best].from : all[best].to))) {
+            if (!out[i] && (best < 0 || ts_absolute(own) > ts_absolute(by_from ? all[best].from : all[best].to))) {
                 best = i;
             }
         }
@@ -406,7 +391,7 @@ static void plan_operand(chain_job *job)
     int64_t lines = 1;
     job->fetches[0] = 0;
     for (int32_t i = 0; i < count; i++) {
-        if (absolute(places[i].from) < TS_LINE_BYTES) {
+        if (ts_absolute(places[i].from) < TS_LINE_BYTES) {
             continue;
         }
         for (int64_t l = 0; l < lines && 2 * lines <= MOST_FETCHES; l++) {
@@ -634,7 +619,7 @@ static void plan_loops(chain_job *job, int32_t threads)
             continue;
         }
         int32_t j = job->loop_count++;
-        for (; j > 0 && absolute(job->loops[j - 1].c) < absolute(loop.c); j--) {
+        for (; j > 0 && ts_absolute(job->loops[j - 1].c) < ts_absolute(loop.c); j--) {
             job->loops[j] = job->loops[j - 1];
         }
         job->loops[j] = loop;

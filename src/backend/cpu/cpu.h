@@ -26,6 +26,7 @@ typedef struct ts_cpu_caches {
 ts_cpu_caches ts_cpu_cache_sizes(void);
 
 /* ---- offsets of a class of modes ---- */
+static inline int64_t ts_absolute(int64_t x) { return x < 0 ? -x : x; }
 /* Which stride of a mode: its place in ts_mode. */
 typedef enum ts_cpu_tensor {
     TS_TENSOR_A = offsetof(ts_mode, a),
@@ -38,6 +39,13 @@ typedef enum ts_cpu_tensor {
 /* Offsets of positions first .. first + count - 1 of the row-major index over `modes`. */
 void ts_cpu_offsets(const ts_mode *modes, int32_t mode_count, ts_cpu_tensor tensor, int64_t first, int64_t count,
                     int64_t *offsets);
+/* A walk over positions of the row-major index over `modes` in turn, and their offsets in three tensors. */
+typedef struct ts_cpu_walk {
+    int64_t position[192], a, b, c;
+} ts_cpu_walk;
+void ts_cpu_walk_from(ts_cpu_walk *walk, const ts_mode *modes, int32_t mode_count, int64_t first);
+/* Behind the last position comes the first. */
+void ts_cpu_walk_on(ts_cpu_walk *walk, const ts_mode *modes, int32_t mode_count);
 /* Do they ascend by one? */
 bool ts_cpu_unit(const int64_t *offsets, int64_t count);
 /* The smallest stride of the result, by absolute value; INT64_MAX where every extent is 1. */

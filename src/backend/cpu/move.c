@@ -26,8 +26,6 @@ typedef struct move {
     bool inner_unit_c, inner_unit_a;
 } move;
 
-static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
-
 #define COPY_TILE(type)                                                                                          \
     do {                                                                                                         \
         const type *a = (const type *)(const void *)from;                                                        \
@@ -101,35 +99,21 @@ static void copy_task(void *argument, int64_t index, int32_t worker)
 {
     const move *m = argument;
     const int64_t first = index * m->tiles_per_task, end = ts_min64(first + m->tiles_per_task, m->tiles);
-    int64_t position[192], a = 0, c = 0, rest = first;
+    ts_cpu_walk walk;
     (void)worker;
-    for (int32_t i = m->count - 1; i >= 0; i--) {
-        position[i] = rest % m->modes[i].extent;
-        rest /= m->modes[i].extent;
-        a += position[i] * m->modes[i].a;
-        c += position[i] * m->modes[i].c;
-    }
+    ts_cpu_walk_from(&walk, m->modes, m->count, first);
     for (int64_t tile = first; tile < end; tile++) {
         int64_t sizes[2] = {m->inner, m->outer};
         for (int side = 0; side < 2; side++) {
             if (m->split[side].mode >= 0) {
                 const int64_t piece = m->split[side].piece;
                 /* The split mode varies slowest within its side, so a short piece is a prefix. */
-                const int64_t left = ts_min64(piece, m->split[side].extent - position[m->split[side].mode] * piece);
+                const int64_t left = ts_min64(piece, m->split[side].extent - walk.position[m->split[side].mode] * piece);
                 sizes[side] = sizes[side] / piece * left;
             }
         }
-        copy_tile(m, sizes[0], sizes[1], m->a + a * (int64_t)m->element, m->c + c * (int64_t)m->element);
-        for (int32_t i = m->count - 1; i >= 0; i--) {
-            a += m->modes[i].a;
-            c += m->modes[i].c;
-            if (++position[i] < m->modes[i].extent) {
-                break;
-            }
-            a -= position[i] * m->modes[i].a;
-            c -= position[i] * m->modes[i].c;
-            position[i] = 0;
-        }
+        copy_tile(m, sizes[0], sizes[1], m->a + walk.a * (int64_t)m->element, m->c + walk.c * (int64_t)m->element);
+        ts_cpu_walk_on(&walk, m->modes, m->count);
     }
 }
 
@@ -143,7 +127,7 @@ static int32_t fill_side(move *m, int side, bool by_c, ts_mode *rest, int32_t re
     while (rest_count > 0 && size < TILE_SIDE / 2 && chosen_count < 64) {
         int32_t best = -1;
         for (int32_t i = 0; i < rest_count; i++) {
-            if (best < 0 || (by_c ? absolute(rest[i].c) < absolute(rest[best].c) : absolute(rest[i].a) < absolute(rest[best].a))) {
+            if (best < 0 || (by_c ? ts_absolute(rest[i].c) < ts_absolute(rest[best].c) : ts_absolute(rest[i].a) < ts_absolute(rest[best].a))) {
                 best = i;
             }
         }
@@ -206,7 +190,7 @@ void ts_cpu_move(const ts_mode *modes, int32_t count, size_t element_bytes, cons
     for (int32_t i = 1; i < rest_count; i++) {
         const ts_mode mode = rest[i];
         int32_t j = i;
-        while (j > 0 && absolute(rest[j - 1].c) < absolute(mode.c)) {
+        while (j > 0 && ts_absolute(rest[j - 1].c) < ts_absolute(mode.c)) {
             rest[j] = rest[j - 1];
             j--;
         }

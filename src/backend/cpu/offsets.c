@@ -67,3 +67,31 @@ int64_t ts_cpu_smallest_stride(const ts_mode *modes, int32_t count)
     }
     return smallest;
 }
+
+void ts_cpu_walk_from(ts_cpu_walk *walk, const ts_mode *modes, int32_t mode_count, int64_t first)
+{
+    walk->a = walk->b = walk->c = 0;
+    for (int32_t i = mode_count - 1; i >= 0; i--) {
+        walk->position[i] = first % modes[i].extent;
+        first /= modes[i].extent;
+        walk->a += walk->position[i] * modes[i].a;
+        walk->b += walk->position[i] * modes[i].b;
+        walk->c += walk->position[i] * modes[i].c;
+    }
+}
+
+void ts_cpu_walk_on(ts_cpu_walk *walk, const ts_mode *modes, int32_t mode_count)
+{
+    for (int32_t i = mode_count - 1; i >= 0; i--) {
+        walk->a += modes[i].a;
+        walk->b += modes[i].b;
+        walk->c += modes[i].c;
+        if (++walk->position[i] < modes[i].extent) {
+            return;
+        }
+        walk->a -= walk->position[i] * modes[i].a;
+        walk->b -= walk->position[i] * modes[i].b;
+        walk->c -= walk->position[i] * modes[i].c;
+        walk->position[i] = 0;
+    }
+}

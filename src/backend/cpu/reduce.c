@@ -20,15 +20,13 @@ typedef struct reduce_job {
     int64_t *positions;  /* [parts][kept] winners of parts */
 } reduce_job;
 
-static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
-
 /* Walk the operand in memory order: largest strides outermost. */
 static void sort_by_a(ts_mode *modes, int32_t count)
 {
     for (int32_t i = 1; i < count; i++) {
         const ts_mode mode = modes[i];
         int32_t j = i;
-        while (j > 0 && absolute(modes[j - 1].a) < absolute(mode.a)) {
+        while (j > 0 && ts_absolute(modes[j - 1].a) < ts_absolute(mode.a)) {
             modes[j] = modes[j - 1];
             j--;
         }

@@ -24,8 +24,6 @@ typedef struct shuffle_job {
     int64_t tiles, tiles_per_task;
 } shuffle_job;
 
-static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
-
 static void shuffle_task(void *argument, int64_t index, int32_t worker)
 {
     const shuffle_job *job = argument;
@@ -33,33 +31,19 @@ static void shuffle_task(void *argument, int64_t index, int32_t worker)
     char rooms[2][ROWS_BYTES + TS_LINE_BYTES] __attribute__((aligned(64)));
     ts_cpu_rows_way way;
     bool before = false;
-    int64_t position[64], a = 0, c = 0, rest = first;
+    ts_cpu_walk walk;
     (void)worker;
-    for (int32_t i = job->loop_count - 1; i >= 0; i--) {
-        position[i] = rest % job->loops[i].extent;
-        rest /= job->loops[i].extent;
-        a += position[i] * job->loops[i].a;
-        c += position[i] * job->loops[i].c;
-    }
+    ts_cpu_walk_from(&walk, job->loops, job->loop_count, first);
     for (int64_t tile = first; tile < end; tile++) {
-        const int64_t a_now = a, c_now = c;
-        for (int32_t i = job->loop_count - 1; i >= 0; i--) {
-            a += job->loops[i].a;
-            c += job->loops[i].c;
-            if (++position[i] < job->loops[i].extent) {
-                break;
-            }
-            a -= position[i] * job->loops[i].a;
-            c -= position[i] * job->loops[i].c;
-            position[i] = 0;
-        }
+        const int64_t a_now = walk.a, c_now = walk.c;
+        ts_cpu_walk_on(&walk, job->loops, job->loop_count);
         if (!job->streams) {
-            ts_cpu_tile_move(&job->tile, job->a + a_now, job->c + c_now, job->a + a);
+            ts_cpu_tile_move(&job->tile, job->a + a_now, job->c + c_now, job->a + walk.a);
             continue;
         }
         char *buffer = rooms[tile & 1] + TS_LINE_BYTES, *other = rooms[~tile & 1] + TS_LINE_BYTES;
-        ts_cpu_rows_write_during(&job->rows, tile > first ? &way : NULL, &job->tile, job->a + a_now, buffer, job->a + a);
-        const bool on = c - c_now == job->rows.bytes && tile + 1 < end;
+        ts_cpu_rows_write_during(&job->rows, tile > first ? &way : NULL, &job->tile, job->a + a_now, buffer, job->a + walk.a);
+        const bool on = walk.c - c_now == job->rows.bytes && tile + 1 < end;
         const ts_cpu_rows_way now = {.to = job->c + c_now, .buffer = buffer, .after = on ? other : NULL, .before = before};
         way = now;
         before = on;
@@ -77,7 +61,7 @@ static void sort_modes(const ts_mode *modes, int32_t count, bool of_c, int32_t *
 {
     for (int32_t i = 0; i < count; i++) {
         int32_t j = i;
-        for (; j > 0 && absolute(stride_of(&modes[order[j - 1]], of_c)) > absolute(stride_of(&modes[i], of_c)); j--) {
+        for (; j > 0 && ts_absolute(stride_of(&modes[order[j - 1]], of_c)) > ts_absolute(stride_of(&modes[i], of_c)); j--) {
             order[j] = order[j - 1];
         }
         order[j] = i;

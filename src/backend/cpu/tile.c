@@ -8,8 +8,6 @@
 #define SET_LINES 16      /* that stay there */
 #define MOST_WIDTH TS_SHUFFLE_STAGES
 
-static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
-
 bool ts_cpu_rows_pay(int64_t bytes) { return bytes >= STREAM_BYTES; }
 
 bool ts_cpu_rows_plan(ts_cpu_place *places, int32_t count, int64_t element, ts_cpu_rows *rows)
@@ -218,7 +216,7 @@ bool ts_cpu_tile_plan(ts_cpu_place *places, int32_t count, size_t element, ts_cp
     for (int32_t i = 0; i < count; i++) {
         if (!places[i].from_line && !places[i].to_line) { /* what is read is walked in order of addresses */
             int32_t j = used++;
-            for (; j > 0 && absolute(beside[j - 1]->from) > absolute(places[i].from); j--) {
+            for (; j > 0 && ts_absolute(beside[j - 1]->from) > ts_absolute(places[i].from); j--) {
                 beside[j] = beside[j - 1];
             }
             beside[j] = &places[i];

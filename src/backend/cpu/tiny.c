@@ -43,8 +43,6 @@ typedef struct tiny_job {
     int64_t tiles, tiles_per_task;
 } tiny_job;
 
-static int64_t absolute(int64_t x) { return x < 0 ? -x : x; }
-
 static void tiny_task(void *argument, int64_t index, int32_t worker)
 {
     const tiny_job *job = argument;
@@ -54,37 +52,20 @@ static void tiny_task(void *argument, int64_t index, int32_t worker)
     ts_cpu_rows_way way = {0};
     ts_cpu_direct direct = job->direct;
     bool before = false;
-    int64_t position[64], a = 0, b = 0, c = 0, rest = first;
+    ts_cpu_walk walk;
     (void)worker;
-    for (int32_t i = job->loop_count - 1; i >= 0; i--) {
-        position[i] = rest % job->loops[i].extent;
-        rest /= job->loops[i].extent;
-        a += position[i] * job->loops[i].a;
-        b += position[i] * job->loops[i].b;
-        c += position[i] * job->loops[i].c;
-    }
+    ts_cpu_walk_from(&walk, job->loops, job->loop_count, first);
     for (int64_t tile = first; tile < end; tile++) {
-        const int64_t a_now = a, b_now = b, c_now = c;
-        for (int32_t i = job->loop_count - 1; i >= 0; i--) {
-            a += job->loops[i].a;
-            b += job->loops[i].b;
-            c += job->loops[i].c;
-            if (++position[i] < job->loops[i].extent) {
-                break;
-            }
-            a -= position[i] * job->loops[i].a;
-            b -= position[i] * job->loops[i].b;
-            c -= position[i] * job->loops[i].c;
-            position[i] = 0;
-        }
+        const int64_t a_now = walk.a, b_now = walk.b, c_now = walk.c;
+        ts_cpu_walk_on(&walk, job->loops, job->loop_count);
         char *buffer = rooms[tile & 1] + TS_LINE_BYTES, *other = rooms[~tile & 1] + TS_LINE_BYTES;
         char *to = job->streams ? buffer : job->c + c_now;
         direct.a = job->tiny + b_now;
         direct.b = job->loads ? packed : job->huge + a_now;
         direct.c = job->stores ? result : to;
-        way.next = job->huge + a;
+        way.next = job->huge + walk.a;
         if (job->loads) {
-            ts_cpu_rows_write_during(&job->rows, way.to != NULL ? &way : NULL, &job->load, job->huge + a_now, packed, job->huge + a);
+            ts_cpu_rows_write_during(&job->rows, way.to != NULL ? &way : NULL, &job->load, job->huge + a_now, packed, job->huge + walk.a);
         } else if (way.to != NULL) {
             ts_cpu_rows_write(&job->rows, &way, 0, job->rows.rows);
         }
@@ -93,7 +74,7 @@ static void tiny_task(void *argument, int64_t index, int32_t worker)
             ts_cpu_tile_move(&job->store, result, to, NULL);
         }
         if (job->streams) {
-            const bool on = c - c_now == job->rows.bytes && tile + 1 < end;
+            const bool on = walk.c - c_now == job->rows.bytes && tile + 1 < end;
             const ts_cpu_rows_way now = {.to = job->c + c_now, .buffer = buffer, .after = on ? other : NULL, .before = before};
             way = now;
             before = on;
@@ -165,7 +146,7 @@ static bool choose_tile(tiny_job *job)
         for (int32_t m = 0; m < job->count; m++) {
             tiny_mode *mode = &job->modes[m];
             if (mode->kind == RIGHT && mode->taken < mode->bits &&
-                (best == NULL || absolute(mode->huge) << mode->taken < absolute(best->huge) << best->taken)) {
+                (best == NULL || ts_absolute(mode->huge) << mode->taken < ts_absolute(best->huge) << best->taken)) {
                 best = mode;
             }
         }
@@ -195,7 +176,7 @@ static int64_t pack_kind(tiny_job *job, kind wanted, bool result, int64_t stride
         int32_t best = -1;
         for (int32_t m = 0; m < job->count; m++) {
             if (job->modes[m].kind == wanted && !done[m] &&
-                (best < 0 || absolute(job->modes[m].huge) < absolute(job->modes[best].huge))) {
+                (best < 0 || ts_absolute(job->modes[m].huge) < ts_absolute(job->modes[best].huge))) {
                 best = m;
             }
         }
@@ -352,7 +333,7 @@ static void plan_loops(tiny_job *job, int64_t threads)
             continue;
         }
         int32_t j = job->loop_count++;
-        for (; j > 0 && absolute(job->loops[j - 1].c) < absolute(loop.c); j--) {
+        for (; j > 0 && ts_absolute(job->loops[j - 1].c) < ts_absolute(loop.c); j--) {
             job->loops[j] = job->loops[j - 1];
         }
         job->loops[j] = loop;
