@@ -94,7 +94,7 @@ static inline __attribute__((always_inline)) __m128i pick_bytes(__m128i x, __m12
 #include "backend/cpu/shuffle.inc"
 
 const ts_cpu_shuffler ts_cpu_shufflers_avx512[TS_SHUFFLERS] = {
-    {bytes16, 16, 1}, {lines2, 64, 2}, {lines4, 64, 4}, {lines8, 64, 8}};
+    {bytes16, 16, 1, NULL}, {lines2, 64, 2, NULL}, {lines4, 64, 4, NULL}, {lines8, 64, 8, NULL}};
 
 /* Permutations of bytes came later (VBMI). */
 #define SHUFFLE_NAME lines1
@@ -108,7 +108,7 @@ const ts_cpu_shuffler ts_cpu_shufflers_avx512[TS_SHUFFLERS] = {
 
 extern const ts_cpu_shuffler ts_cpu_shufflers_avx512vbmi[TS_SHUFFLERS];
 const ts_cpu_shuffler ts_cpu_shufflers_avx512vbmi[TS_SHUFFLERS] = {
-    {lines1, 64, 1}, {lines2, 64, 2}, {lines4, 64, 4}, {lines8, 64, 8}};
+    {lines1, 64, 1, NULL}, {lines2, 64, 2, NULL}, {lines4, 64, 4, NULL}, {lines8, 64, 8, NULL}};
 #elif defined(TS_ISA_AVX2)
 /* Parts of 4 bytes of two vectors of 32: an index from 8 on is of the second. */
 static inline __attribute__((always_inline)) __m256i pick_parts(__m256i x, __m256i order, __m256i y)
@@ -127,7 +127,13 @@ static inline __attribute__((always_inline)) __m256i pick_parts(__m256i x, __m25
 #define SHUFFLE_HELD 3
 #include "backend/cpu/shuffle.inc"
 
-const ts_cpu_shuffler ts_cpu_shufflers_avx2[TS_SHUFFLERS] = {{bytes16, 16, 1}, {bytes16, 16, 1}, {parts32, 32, 4}, {parts32, 32, 4}};
+#define SQUARE_BITS 8
+#include "backend/cpu/square.inc"
+#define SQUARE_BITS 16
+#include "backend/cpu/square.inc"
+
+const ts_cpu_shuffler ts_cpu_shufflers_avx2[TS_SHUFFLERS] = {
+    {bytes16, 16, 1, square_8}, {bytes16, 16, 1, square_16}, {parts32, 32, 4, NULL}, {parts32, 32, 4, NULL}};
 #elif defined(__aarch64__)
 static inline __attribute__((always_inline)) uint8x16_t pick_bytes(uint8x16_t x, uint8x16_t order, uint8x16_t y)
 {
@@ -143,7 +149,8 @@ static inline __attribute__((always_inline)) uint8x16_t pick_bytes(uint8x16_t x,
 #define SHUFFLE_HELD 4
 #include "backend/cpu/shuffle.inc"
 
-const ts_cpu_shuffler ts_cpu_shufflers_generic[TS_SHUFFLERS] = {{bytes16, 16, 1}, {bytes16, 16, 1}, {bytes16, 16, 1}, {bytes16, 16, 1}};
+const ts_cpu_shuffler ts_cpu_shufflers_generic[TS_SHUFFLERS] = {
+    {bytes16, 16, 1, NULL}, {bytes16, 16, 1, NULL}, {bytes16, 16, 1, NULL}, {bytes16, 16, 1, NULL}};
 #else
-const ts_cpu_shuffler TS_CPU_NAME2(ts_cpu_shufflers, TS_ISA)[TS_SHUFFLERS] = {{NULL, 0, 0}};
+const ts_cpu_shuffler TS_CPU_NAME2(ts_cpu_shufflers, TS_ISA)[TS_SHUFFLERS] = {{NULL, 0, 0, NULL}};
 #endif

@@ -40,6 +40,9 @@ typedef struct ts_cpu_shuffler {
     ts_cpu_shuffle_lines *lines;
     int32_t line;  /* bytes of a register */
     int32_t index; /* bytes that one index stands for, and takes: those of an element, or a part of them */
+    /* The same for as many stages as exchange all of a register's places, from whole cache lines: sources come in runs of
+     * TS_LINE_BYTES. May be NULL. */
+    ts_cpu_shuffle_lines *square;
 } ts_cpu_shuffler;
 enum { TS_SHUFFLERS = 4 }; /* elements of 1, 2, 4 and 8 bytes */
 
@@ -55,7 +58,7 @@ enum { TS_TILE_BYTES = 64 << 10, TS_TILE_LINES = TS_TILE_BYTES / TS_LINE_BYTES }
 typedef struct ts_cpu_tile {
     ts_cpu_shuffle shuffle;
     ts_cpu_shuffle_lines *lines;
-    int64_t staged_at_once; /* of the places below */
+    int64_t at_once; /* of the places below, which are done together */
     int64_t count, sources[TS_TILE_LINES], targets[TS_TILE_LINES];
 } ts_cpu_tile;
 

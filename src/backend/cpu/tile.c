@@ -74,7 +74,7 @@ void ts_cpu_rows_write_during(const ts_cpu_rows *rows, const ts_cpu_rows_way *wa
 {
     ts_cpu_shuffle_range range = {.sources = tile->sources, .targets = tile->targets, .count = tile->count, .next = next};
     const int64_t lines = (int64_t)1 << tile->shuffle.stages;
-    const int64_t unit = tile->shuffle.staged ? tile->staged_at_once : lines >= LINES_AT_ONCE ? 1 : LINES_AT_ONCE / lines;
+    const int64_t unit = ts_max64(tile->at_once, LINES_AT_ONCE / lines);
     int64_t written = 0;
     for (int64_t i = 0; i < tile->count; i = range.end) {
         range.first = i;
@@ -168,20 +168,38 @@ static void plan_stages(ts_cpu_shuffle *shuffle, ts_cpu_place *const a_line[], t
     }
 }
 
-/* Do so many lines that are read together lie in one set of the first-level cache that they drive each other out? */
-static void choose_stage(ts_cpu_tile *tile, int64_t line)
+/* Are sources runs of so many registers? */
+static bool run_together(const ts_cpu_tile *tile, int64_t registers, int64_t line)
 {
+    for (int64_t i = 0; i < tile->count; i++) {
+        const int64_t start = i - i % registers;
+        if (tile->sources[i] != tile->sources[start] + (i - start) * line) {
+            return false;
+        }
+    }
+    return tile->count % registers == 0;
+}
+
+static void choose_lines(ts_cpu_tile *tile, const ts_cpu_shuffler *shuffler, int32_t width)
+{
+    const int64_t line = shuffler->line, whole = TS_LINE_BYTES / line, staged = TS_STAGE_BYTES / line;
+    tile->shuffle.staged = false;
+    tile->at_once = 1;
+    if (shuffler->square != NULL && tile->shuffle.stages == width && run_together(tile, whole, line)) {
+        tile->lines = shuffler->square;
+        tile->at_once = whole;
+        return;
+    }
+    /* Do so many lines that are read together lie in one set of the first-level cache that they drive each other out? */
     int32_t together = 0;
-    bool runs = true;
-    tile->staged_at_once = TS_STAGE_BYTES / line;
     for (int32_t r = 0; r < 1 << tile->shuffle.stages; r++) {
         together += ((tile->shuffle.source[r] - tile->shuffle.source[0]) & (SET_BYTES - 1)) < TS_LINE_BYTES ? 1 : 0;
     }
-    for (int64_t i = 0; i < tile->count && runs; i++) {
-        const int64_t start = i - i % tile->staged_at_once;
-        runs = tile->sources[i] == tile->sources[start] + (i - start) * line;
+    tile->lines = shuffler->lines;
+    if (together > SET_LINES && run_together(tile, staged, line)) {
+        tile->shuffle.staged = true;
+        tile->at_once = staged;
     }
-    tile->shuffle.staged = runs && tile->count % tile->staged_at_once == 0 && together > SET_LINES;
 }
 
 bool ts_cpu_tile_plan(ts_cpu_place *places, int32_t count, size_t element, ts_cpu_tile *tile)
@@ -193,7 +211,6 @@ bool ts_cpu_tile_plan(ts_cpu_place *places, int32_t count, size_t element, ts_cp
         return false;
     }
     const int32_t width = __builtin_ctz((unsigned)shuffler->line / (unsigned)element);
-    tile->lines = shuffler->lines;
     for (int32_t i = 0; i < count; i++) {
         places[i].from_line = places[i].to_line = false;
     }
@@ -233,6 +250,6 @@ bool ts_cpu_tile_plan(ts_cpu_place *places, int32_t count, size_t element, ts_cp
             tile->targets[i] += (i >> b & 1) != 0 ? beside[b]->to : 0;
         }
     }
-    choose_stage(tile, shuffler->line);
+    choose_lines(tile, shuffler, width);
     return true;
 }
