@@ -212,6 +212,12 @@ static inline __attribute__((always_inline)) uint64_t bits_of_bytes(const uint8_
 #if defined(TS_ISA_AVX512)
     const __m512i bytes = _mm512_loadu_si512(from);
     return _mm512_test_epi8_mask(bytes, bytes);
+#elif defined(TS_ISA_AVX2)
+    const __m256i zero = _mm256_setzero_si256(), low = _mm256_loadu_si256((const __m256i *)(const void *)from);
+    const __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(from + 32));
+    const uint32_t low_zeros = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, zero));
+    const uint32_t high_zeros = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, zero));
+    return ~((uint64_t)high_zeros << 32 | low_zeros);
 #else
     uint64_t word = 0;
     for (int i = 0; i < 8; i++) {
@@ -258,6 +264,48 @@ static void words_of_rows(const uint8_t *from, const int64_t *depths, uint64_t *
         to[i] = _mm512_test_epi8_mask(r[i], r[i]);
     }
 }
+#define WORD_ROWS 16
+#elif defined(TS_ISA_AVX2)
+/* Words of 8 neighbouring rows: 32 depths of them, eight to 64 bits, turned so that two rows' bytes lie in a vector. */
+static void words_of_rows(const uint8_t *from, const int64_t *depths, uint64_t *to)
+{
+    uint32_t zeros[2][8]; /* a bit where there is none */
+    for (int half = 0; half < 2; half++, depths += 32) {
+        zipped r[8], t[8];
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) { /* depths i and 8 + i, and 16 on from both */
+            __m128i parts[2];
+#pragma GCC unroll 2
+            for (int m = 0; m < 2; m++) {
+                const __m128i low = _mm_loadl_epi64((const __m128i *)(const void *)(from + depths[16 * m + i]));
+                const __m128i high = _mm_loadl_epi64((const __m128i *)(const void *)(from + depths[16 * m + 8 + i]));
+                parts[m] = _mm_unpacklo_epi8(low, high);
+            }
+            r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(parts[0]), parts[1], 1);
+        }
+#pragma GCC unroll 3
+        for (int n = 1; n < 8; n *= 2) {
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) {
+                t[2 * i] = _mm256_unpacklo_epi8(r[i], r[i + 4]);
+                t[2 * i + 1] = _mm256_unpackhi_epi8(r[i], r[i + 4]);
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < 8; i++) {
+                r[i] = t[i];
+            }
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) {
+            zeros[half][i] = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(r[i], _mm256_setzero_si256()));
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        to[i] = ~((uint64_t)zeros[1][i] << 32 | zeros[0][i]);
+    }
+}
+#define WORD_ROWS 8
 #endif
 
 /* Booleans: 64 depths per word. */
@@ -269,8 +317,8 @@ static void words(const ts_cpu_panel *panel, uint64_t *to)
         const int64_t end = panel->depth - w * 64 < 64 ? panel->depth - w * 64 : 64;
         const int64_t *depths = panel->depths + w * 64;
         uint64_t *out = to + w * panel->width;
-#if defined(TS_ISA_AVX512)
-        if (panel->rows_unit && panel->count == 16 && end == 64) {
+#ifdef WORD_ROWS
+        if (panel->rows_unit && panel->count == WORD_ROWS && end == 64) {
             words_of_rows(source + panel->rows[0], depths, out);
             continue;
         }
