@@ -6,10 +6,11 @@
 #define SHARED_BYTES ((int64_t)64 << 20)     /* packed columns shared by all workers */
 #define LEAST_DEPTH_BYTES ((int64_t)1 << 10) /* packed depth of one row in a chunk */
 #define MOST_DEPTH_BYTES ((int64_t)4 << 10)
-#define GROUP_BYTES ((int64_t)12 << 10)      /* packed depth of one row in a group of chunks: at most 255 blocks of winners */
+#define GROUP_BYTES ((int64_t)12 << 10)      /* packed depth of one row in a group of chunks */
+#define MOST_NUMBERED 255                    /* blocks of a group, where their numbers are bytes */
 #define TILES_BYTES ((int64_t)1 << 20)       /* accumulators that wait for the next group */
 #define ROW_PANELS 6                         /* of a task, at most */
-#define WINNER_ROW_PANELS 12                 /* more, because columns are turned into cells for each task */
+#define WINNER_TASK_ROWS 144                 /* more, because columns are turned into cells for each task */
 
 typedef struct contract_side {
     const uint8_t *data;
@@ -86,6 +87,16 @@ static void choose_sides(contract_job *job, const void *a, const void *b)
     set_sides(job, a, b, waste[preferred] <= 1.25 * waste[1 - preferred] ? preferred : 1 - preferred);
 }
 
+/* Panels of the worker that gets most, where workers take blocks of `panels` in turn and the last block has what is left. */
+static int64_t longest_share(int64_t row_panels, int64_t panels, int64_t threads)
+{
+    const int64_t blocks = divide_up(row_panels, panels), turns = blocks / threads, over = blocks % threads;
+    if (threads == 1) {
+        return row_panels;
+    }
+    return turns * panels + (over == 0 ? 0 : over == 1 ? row_panels - (blocks - 1) * panels : panels);
+}
+
 static void lay_out(contract_job *job, int64_t threads)
 {
     const ts_cpu_kernel *kernel = job->kernel;
@@ -102,7 +113,8 @@ static void lay_out(contract_job *job, int64_t threads)
     job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64, depth_limit * words);
     job->chunks = divide_up(spec->sum, job->depth_block);
     const int64_t depth_packed = divide_up(job->depth_block, words);
-    job->group = ts_min64(job->chunks, GROUP_BYTES / (depth_limit * packed));
+    const int64_t numbered = kernel->block_bytes == 1 ? MOST_NUMBERED * kernel->winner_block : INT64_MAX;
+    job->group = ts_min64(job->chunks, ts_min64(GROUP_BYTES / packed, numbered) / depth_limit);
     job->groups = divide_up(job->chunks, job->group);
     job->line = job->group * depth_packed;
 
@@ -111,16 +123,16 @@ static void lay_out(contract_job *job, int64_t threads)
     const int64_t row_bytes = ts_min64(job->line, divide_up(spec->sum, words)) * packed, panel_bytes = row_bytes * kernel->columns;
     int64_t panels = cells ? (caches.second / 8 * 7 - 2 * panel_bytes) / (row_bytes * kernel->rows)
                            : caches.second / 2 / (row_bytes * kernel->rows);
-    panels = ts_max64(1, ts_min64(panels, cells ? WINNER_ROW_PANELS : ROW_PANELS));
+    panels = ts_max64(1, ts_min64(panels, cells ? WINNER_TASK_ROWS / kernel->rows : ROW_PANELS));
     int64_t best = panels, best_load = INT64_MAX;
     for (int64_t p = panels; p >= ts_max64(1, panels / 2); p--) {
-        int64_t load = divide_up(divide_up(row_panels, p), threads) * p;
+        const int64_t load = longest_share(row_panels, p, threads);
         if (load < best_load) {
             best = p;
             best_load = load;
         }
     }
-    panels = ts_min64(best, row_panels);
+    panels = divide_up(row_panels, divide_up(row_panels, best)); /* as many blocks, of one size */
     job->row_block = panels * kernel->rows;
     job->row_blocks = divide_up(row_panels, panels);
 
@@ -314,6 +326,13 @@ static void put_winners(const contract_job *job, int64_t group, const int32_t *f
     const int64_t width = job->kernel->columns, base = group * job->group * job->depth_block;
     int64_t alone[TS_MAX_TILE_COLUMNS];
     for (int64_t i = 0; i < rows; i++, found += width) {
+        if (job->groups == 1 && narrow && unit) {
+            int32_t *to = (int32_t *)job->winners + offset + rows_w[i] + columns_w[0];
+            for (int64_t j = 0; j < columns; j++) {
+                to[j] = found[j] < 0 ? 0 : found[j];
+            }
+            continue;
+        }
         int64_t *row = job->groups > 1 ? tile + i * width : alone;
         if (group == 0) {
             for (int64_t j = 0; j < columns; j++) {

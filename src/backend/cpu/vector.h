@@ -18,8 +18,8 @@
 typedef uint64_t ts_c_u64;
 
 #define VECTOR_INLINE static inline __attribute__((always_inline, unused))
-/* Numbers of blocks, see ts_vfollow: bytes where masks are bits, else as wide as an element. */
-#if defined(TS_ISA_AVX512)
+/* Numbers of blocks, see ts_vfollow: bytes, of which less has to be stored than of elements, or as wide as an element. */
+#if defined(TS_ISA_AVX512) || defined(TS_ISA_AVX2)
 #define BLOCK_TYPE(p, mask_element) typedef uint8_t ts_b_##p
 #else
 #define BLOCK_TYPE(p, mask_element) typedef mask_element ts_b_##p
@@ -104,6 +104,38 @@ FOLLOW(f64, pd, __m512d, _CMP_NEQ_OQ, __mmask8, _mm512_kunpackb, LOAD16, _mm_mas
 FOLLOW(i16, epi16, __m512i, _MM_CMPINT_NE, __mmask32, _mm512_kunpackd, LOAD64, _mm512_mask_mov_epi8, STORE64, _mm512_set1_epi8)
 FOLLOW(i32, epi32, __m512i, _MM_CMPINT_NE, __mmask16, _mm512_kunpackw, LOAD32, _mm256_mask_mov_epi8, STORE32, _mm256_set1_epi8)
 FOLLOW(i64, epi64, __m512i, _MM_CMPINT_NE, __mmask8, _mm512_kunpackb, LOAD16, _mm_mask_mov_epi8, STORE16, _mm_set1_epi8)
+#elif defined(TS_ISA_AVX2)
+/* Two vectors of comparisons, each 32 bits of them made one byte. */
+VECTOR_INLINE __m128i ts_pack_same(__m256i low, __m256i high)
+{
+    const __m256i words = _mm256_packs_epi32(low, high); /* halves: the first of both, the second of both */
+    return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+}
+#define FOLLOW4(p)                                                                                                 \
+    VECTOR_INLINE void ts_vfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_v_##p s[2], const ts_v_##p old[2]) \
+    {                                                                                                              \
+        const __m128i same = ts_pack_same((__m256i)(s[0] == old[0]), (__m256i)(s[1] == old[1]));                   \
+        __m128i *to = (__m128i *)(void *)blocks;                                                                   \
+        _mm_storeu_si128(to, _mm_blendv_epi8(_mm_set1_epi8((char)number), _mm_loadu_si128(to), _mm_shuffle_epi32(same, 0xd8))); \
+    }
+#define FOLLOW8(p)                                                                                                 \
+    VECTOR_INLINE void ts_vfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_v_##p s[2], const ts_v_##p old[2]) \
+    {                                                                                                              \
+        const __m128i order = _mm_setr_epi8(0, 2, 8, 10, 4, 6, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);                    \
+        const __m128i same = ts_pack_same((__m256i)(s[0] == old[0]), (__m256i)(s[1] == old[1]));                   \
+        __m128i *to = (__m128i *)(void *)blocks;                                                                   \
+        _mm_storel_epi64(to, _mm_blendv_epi8(_mm_set1_epi8((char)number), _mm_loadl_epi64(to), _mm_shuffle_epi8(same, order))); \
+    }
+VECTOR_INLINE void ts_vfollow_i16(ts_b_i16 *blocks, ts_b_i16 number, const ts_v_i16 s[2], const ts_v_i16 old[2])
+{
+    const __m256i same = _mm256_packs_epi16((__m256i)(s[0] == old[0]), (__m256i)(s[1] == old[1]));
+    __m256i *to = (__m256i *)(void *)blocks;
+    _mm256_storeu_si256(to, _mm256_blendv_epi8(_mm256_set1_epi8((char)number), _mm256_loadu_si256(to), _mm256_permute4x64_epi64(same, 0xd8)));
+}
+FOLLOW4(f32)
+FOLLOW4(i32)
+FOLLOW8(f64)
+FOLLOW8(i64)
 #else
 #define FOLLOW(p)                                                                                                  \
     VECTOR_INLINE void ts_vfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_v_##p s[2], const ts_v_##p old[2]) \
