@@ -75,8 +75,19 @@ TS_PACKED(ts_plus_f16x2, "add.rn.f16x2")
 TS_PACKED(ts_ntimes_f16x2, "mul.rn.f16x2")
 TS_PACKED(ts_max_f16x2, "max.NaN.f16x2")
 TS_PACKED(ts_min_f16x2, "min.NaN.f16x2")
+#if __CUDA_ARCH__ >= 900
 TS_PACKED(ts_plus_bf16x2, "add.rn.bf16x2")
 TS_PACKED(ts_ntimes_bf16x2, "mul.rn.bf16x2")
+#else /* by multiply-adds, with 1 or with -0: the same bits */
+TS_DEVICE uint32_t ts_fma_bf16x2(uint32_t x, uint32_t y, uint32_t s)
+{
+    uint32_t z;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(z) : "r"(x), "r"(y), "r"(s));
+    return z;
+}
+TS_DEVICE uint32_t ts_plus_bf16x2(uint32_t x, uint32_t y) { return ts_fma_bf16x2(x, 0x3f803f80u, y); }
+TS_DEVICE uint32_t ts_ntimes_bf16x2(uint32_t x, uint32_t y) { return ts_fma_bf16x2(x, y, 0x80008000u); }
+#endif
 TS_PACKED(ts_max_bf16x2, "max.NaN.bf16x2")
 TS_PACKED(ts_min_bf16x2, "min.NaN.bf16x2")
 #undef TS_PACKED
