@@ -1,12 +1,14 @@
 /* First winners of the CPU backend where equal maxima are planted at known places, on both sides of the edges of what
  * kernels and drivers walk through: blocks of winners, chunks, groups, tiles, tasks. Environment TENSUM_CPU_ISA and
  * TENSUM_CPU_CACHES choose kernels and chunks. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -127,9 +129,107 @@ static void first_of_equals_wins(void **unused)
     ts_free(winners);
 }
 
+/* ---- what a few chunks see only: NaN in some terms of a long sum, and the first of very many booleans ---- */
+
+typedef struct long_sum {
+    ts_algebra algebra;
+    int64_t left, right, sum;
+    int64_t at[8]; /* the term of row i that wins, everywhere: at[i % 8]; < 0: none is put in */
+    bool opposite; /* NaN by infinity - infinity */
+} long_sum;
+
+static void check_long_sum(const long_sum *test, int pool)
+{
+    const int64_t left = test->left, right = test->right, sum = test->sum;
+    const tensum_dtype dtype = test->algebra.dtype;
+    const size_t element = tensum_dtype_bytes(dtype);
+    const bool bits = dtype == TENSUM_BOOL;
+    ts_mode modes[3] = {{.extent = left, .a = sum, .c = right, .w = right}, {.extent = right, .b = 1, .c = 1, .w = 1}, {.extent = sum, .a = 1, .b = right}};
+    char *x = malloc((size_t)(left * sum) * element), *y = malloc((size_t)(sum * right) * element), *z = malloc((size_t)(left * right) * element);
+    int64_t *found = malloc((size_t)(left * right) * sizeof *found);
+    assert_true(x != NULL && y != NULL && z != NULL && found != NULL);
+    for (int64_t i = 0; i < left * sum; i++) {
+        put(dtype, x, i, bits ? 0 : 1);
+    }
+    for (int64_t i = 0; i < sum * right; i++) {
+        put(dtype, y, i, 1);
+    }
+    for (int64_t i = 0; i < left; i++) {
+        const int64_t k = test->at[i % 8], at = i * sum + k;
+        const float not_a_number = test->opposite ? (float)INFINITY : (float)NAN;
+        const double wide = not_a_number;
+        if (k < 0) {
+            continue;
+        }
+        if (bits) {
+            x[at] = 1;
+        } else if (dtype == TENSUM_F16) {
+            ((uint16_t *)(void *)x)[at] = ts_store_f16(not_a_number);
+        } else {
+            memcpy(x + (size_t)at * element, dtype == TENSUM_F32 ? (const void *)&not_a_number : (const void *)&wide, element);
+        }
+        for (int64_t j = 0; j < right && test->opposite; j++) { /* the other rows meet -infinity there, which never is the largest */
+            const float low = -(float)INFINITY;
+            memcpy(y + (size_t)(k * right + j) * element, &low, element);
+        }
+    }
+    const ts_contract_spec spec = {.algebra = test->algebra, .modes = modes, .left_count = 1, .right_count = 1, .sum_count = 1,
+                                   .batch = 1, .left = left, .right = right, .sum = sum, .winner_bytes = 8};
+    ts_run run = {pools[pool], NULL, ts_cpu_contract_scratch(&spec, ts_pool_threads(pools[pool]))};
+    assert_int_equal(ts_allocate_aligned(run.scratch_bytes, "test", &run.scratch), TENSUM_OK);
+    assert_int_equal(ts_cpu_contract(&spec, x, y, z, found, &run), TENSUM_OK);
+    for (int64_t i = 0; i < left; i++) {
+        const int64_t expected = test->at[i % 8] >= 0 ? test->at[i % 8] : 0; /* the first of equals, or of none */
+        for (int64_t j = 0; j < right; j++) {
+            if (found[i * right + j] != expected) {
+                fail_msg("%s over %s, %d x %d x %d: the winner of (%d, %d) is %d, not %d", tensum_semiring_name(test->algebra.semiring),
+                         tensum_dtype_name(dtype), (int)left, (int)right, (int)sum, (int)i, (int)j, (int)found[i * right + j], (int)expected);
+            }
+        }
+    }
+    ts_free(run.scratch);
+    free(x);
+    free(y);
+    free(z);
+    free(found);
+}
+
+static void not_a_number_wins_whatever_follows(void **unused)
+{
+    static const tensum_semiring semirings[] = {TENSUM_MAX_PLUS, TENSUM_MIN_PLUS, TENSUM_MAX_TIMES, TENSUM_MIN_TIMES, TENSUM_MAX_MIN, TENSUM_MIN_MAX};
+    static const tensum_dtype dtypes[] = {TENSUM_F32, TENSUM_F64, TENSUM_F16};
+    static const int64_t sums[] = {300, 1000, 2000, 9000, 20000};
+    (void)unused;
+    for (size_t s = 0; s < sizeof semirings / sizeof *semirings; s++) {
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+            for (size_t n = 0; n < sizeof sums / sizeof *sums; n++) {
+                const long_sum test = {.algebra = {semirings[s], dtypes[d], 0}, .left = 24, .right = 33, .sum = sums[n],
+                                       .at = {5, -1, 0, sums[n] / 2, sums[n] - 1, 31, 257, -1}};
+                check_long_sum(&test, (int)(n & 1));
+            }
+        }
+    }
+    for (size_t n = 1; n < sizeof sums / sizeof *sums; n++) { /* infinities of two signs meet in every row: so one place for all */
+        const long_sum test = {.algebra = {TENSUM_MAX_PLUS, TENSUM_F32, 0}, .left = 8, .right = 5, .sum = sums[n],
+                               .at = {9, 9, 9, 9, 9, 9, 9, 9}, .opposite = true};
+        check_long_sum(&test, 0);
+    }
+}
+
+static void the_first_of_many_booleans_wins(void **unused)
+{
+    (void)unused;
+    for (int64_t sum = 9000; sum < 300000; sum = sum * 7 / 3) {
+        const long_sum test = {.algebra = {TENSUM_OR_AND, TENSUM_BOOL, 0}, .left = 24, .right = 33, .sum = sum,
+                               .at = {0, sum - 1, 8192 % sum, 16383 % sum, 16384 % sum, sum / 2, 40000 % sum, -1}};
+        check_long_sum(&test, sum % 2 == 0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(first_of_equals_wins)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(first_of_equals_wins), cmocka_unit_test(not_a_number_wins_whatever_follows),
+                                       cmocka_unit_test(the_first_of_many_booleans_wins)};
     if (ts_pool_create(1, &pools[0]) != TENSUM_OK || ts_pool_create(2, &pools[1]) != TENSUM_OK) {
         return 1;
     }

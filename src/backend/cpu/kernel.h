@@ -145,7 +145,7 @@ typedef struct ts_cpu_kernel {
     int32_t accumulator_bytes; /* one accumulator, all planes */
     int32_t words;             /* depths per packed element: 64 for booleans, else 1 */
     int32_t block_bytes;       /* number of a block */
-    int32_t winner_block;      /* depths between two comparisons that follow the winner */
+    int32_t winner_block;      /* packed depths between two comparisons that follow the winner */
     int32_t cell_columns;
     ts_cpu_trouble trouble;
     bool shifted;              /* log_sum_exp */

@@ -84,7 +84,8 @@ SELECT(i64)
 #endif
 
 /* ---- the block in which running maxima or minima last improved: its number where s is no longer what it was. s[2] are
- * neighbours; never NaN. Of two equal terms the older one stays, so zeros of different sign count as the same. ---- */
+ * neighbours. Of two equal terms the older one stays, so zeros of different sign count as the same; and NaN, which earlier terms
+ * have left, stays what it was. ---- */
 #if defined(TS_ISA_AVX512)
 #define FOLLOW(p, family, type, not_equal, mask, join, load, select, store, set)                       \
     VECTOR_INLINE void ts_vfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_v_##p s[2], const ts_v_##p old[2]) \
@@ -111,18 +112,21 @@ VECTOR_INLINE __m128i ts_pack_same(__m256i low, __m256i high)
     const __m256i words = _mm256_packs_epi32(low, high); /* halves: the first of both, the second of both */
     return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
-#define FOLLOW4(p)                                                                                                 \
+#define SAME_NUMBERS(x, y) (__m256i)((x) == (y))
+#define SAME_F32(x, y) (__m256i)_mm256_cmp_ps((__m256)(x), (__m256)(y), _CMP_EQ_UQ)
+#define SAME_F64(x, y) (__m256i)_mm256_cmp_pd((__m256d)(x), (__m256d)(y), _CMP_EQ_UQ)
+#define FOLLOW4(p, same_as)                                                                                        \
     VECTOR_INLINE void ts_vfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_v_##p s[2], const ts_v_##p old[2]) \
     {                                                                                                              \
-        const __m128i same = ts_pack_same((__m256i)(s[0] == old[0]), (__m256i)(s[1] == old[1]));                   \
+        const __m128i same = ts_pack_same(same_as(s[0], old[0]), same_as(s[1], old[1]));                           \
         __m128i *to = (__m128i *)(void *)blocks;                                                                   \
         _mm_storeu_si128(to, _mm_blendv_epi8(_mm_set1_epi8((char)number), _mm_loadu_si128(to), _mm_shuffle_epi32(same, 0xd8))); \
     }
-#define FOLLOW8(p)                                                                                                 \
+#define FOLLOW8(p, same_as)                                                                                        \
     VECTOR_INLINE void ts_vfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_v_##p s[2], const ts_v_##p old[2]) \
     {                                                                                                              \
         const __m128i order = _mm_setr_epi8(0, 2, 8, 10, 4, 6, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);                    \
-        const __m128i same = ts_pack_same((__m256i)(s[0] == old[0]), (__m256i)(s[1] == old[1]));                   \
+        const __m128i same = ts_pack_same(same_as(s[0], old[0]), same_as(s[1], old[1]));                           \
         __m128i *to = (__m128i *)(void *)blocks;                                                                   \
         _mm_storel_epi64(to, _mm_blendv_epi8(_mm_set1_epi8((char)number), _mm_loadl_epi64(to), _mm_shuffle_epi8(same, order))); \
     }
@@ -132,17 +136,17 @@ VECTOR_INLINE void ts_vfollow_i16(ts_b_i16 *blocks, ts_b_i16 number, const ts_v_
     __m256i *to = (__m256i *)(void *)blocks;
     _mm256_storeu_si256(to, _mm256_blendv_epi8(_mm256_set1_epi8((char)number), _mm256_loadu_si256(to), _mm256_permute4x64_epi64(same, 0xd8)));
 }
-FOLLOW4(f32)
-FOLLOW4(i32)
-FOLLOW8(f64)
-FOLLOW8(i64)
+FOLLOW4(f32, SAME_F32)
+FOLLOW4(i32, SAME_NUMBERS)
+FOLLOW8(f64, SAME_F64)
+FOLLOW8(i64, SAME_NUMBERS)
 #else
 #define FOLLOW(p)                                                                                                  \
     VECTOR_INLINE void ts_vfollow_##p(ts_b_##p *blocks, ts_b_##p number, const ts_v_##p s[2], const ts_v_##p old[2]) \
     {                                                                                                              \
         ts_m_##p *to = (ts_m_##p *)blocks;                                                                         \
         for (int j = 0; j < 2; j++) {                                                                              \
-            const ts_m_##p same = (ts_m_##p)(s[j] == old[j]);                                                      \
+            const ts_m_##p same = (ts_m_##p)(s[j] == old[j]) | (ts_m_##p)(s[j] != s[j]);                           \
             to[j] = (to[j] & same) | ((number - (ts_m_##p){0}) & ~same);                                           \
         }                                                                                                          \
     }
