@@ -340,7 +340,7 @@ static void products_of_every_kind(void **unused)
         const uint32_t shift = teams && draw(4) != 0 ? 0 : draw(3);
         const unsigned modes = TENSUM_VALUE | (selective && draw(4) == 0 ? TENSUM_WINNERS : 0u);
         const uint64_t launches = run(&p, cuda0, dtype, modes, accumulate, start, shift);
-        fast += real_gpu ? 1 : simcuda_ran(teams ? "_team" : "_packed");
+        fast += real_gpu ? 1 : simcuda_ran(!teams ? "_packed" : strcmp(getenv("TENSUM_CUDA_PACKED"), "teams") == 0 ? "_team" : "_batched");
         if (machine_fault() != NULL) {
             fail_msg("seed %llu: simulator: %s", (unsigned long long)seed, machine_fault());
         }
@@ -372,9 +372,85 @@ static void products_of_every_kind(void **unused)
     assert_true(given != NULL || fast >= (teams ? 20 : 10 * PAIRS)); /* they are what ran, but for products of few elements */
 }
 
+/* Panels are copies of the operands: a program that a limit has no room for them in does without, for values and for winners. */
+static void panels_give_way_to_a_memory_limit(void **unused)
+{
+    enum { SIZE = 130 };
+    static const int64_t square[] = {SIZE, SIZE}, offsets[] = {0, 2}, children[] = {0, 1};
+    const int64_t *extents[] = {square, square};
+    const int32_t ranks[] = {2, 2};
+    float *values = malloc(3 * SIZE * SIZE * sizeof *values), *const found = values + 2 * SIZE * SIZE;
+    int32_t *places = malloc(SIZE * SIZE * sizeof *places);
+    const tensum_tensor inputs[] = {{values, TENSUM_F32, 2, square, NULL, cpu}, {values + SIZE * SIZE, TENSUM_F32, 2, square, NULL, cpu}};
+    const tensum_tensor output = {found, TENSUM_F32, 2, square, NULL, cpu}, winners = {places, TENSUM_I32, 2, square, NULL, cpu};
+    tensum_network *network = NULL;
+    tensum_tree *tree = NULL;
+
+    (void)unused;
+    if (strcmp(getenv("TENSUM_CUDA_PACKED"), "always") != 0) {
+        skip();
+    }
+    assert_true(values != NULL && places != NULL);
+    state = 5;
+    for (int i = 0; i < 2 * SIZE * SIZE; i++) {
+        values[i] = (float)draw(1000);
+    }
+    succeeds(tensum_network_parse("ij,jk->ik", 2, ranks, extents, 0, NULL, NULL, &network));
+    succeeds(tensum_tree_from_ssa(2, 1, offsets, children, &tree));
+    for (int with_winners = 0; with_winners < 2; with_winners++) {
+        uint64_t without = 0, last = 0; /* limits: the largest that left no room for panels, the one before */
+        for (uint64_t limit = (uint64_t)1 << 26; limit > 1024 && without == 0; last = limit, limit -= limit / 8) {
+            tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
+            tensum_program_options program_options = TENSUM_PROGRAM_OPTIONS_INIT;
+            tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
+            tensum_plan *plan = NULL;
+            tensum_program *program = NULL;
+            tensum_workspace *workspace = NULL;
+            options.semiring = TENSUM_MAX_PLUS;
+            options.memory_limit = limit;
+            program_options.device = cuda0;
+            program_options.modes = TENSUM_VALUE | (with_winners ? TENSUM_WINNERS : 0u);
+            succeeds(tensum_plan_create(network, tree, &options, &plan));
+            succeeds(tensum_program_create(plan, NULL, &program_options, &program));
+            const size_t needed = tensum_program_workspace_bytes(program);
+            if (needed < 2 * SIZE * SIZE * sizeof(float)) { /* less than panels take: run it */
+                without = limit;
+                succeeds(tensum_workspace_create(program, NULL, &workspace));
+                run.inputs = inputs;
+                run.output = &output;
+                run.winners = with_winners ? &winners : NULL;
+                reset_counts();
+                succeeds(tensum_run(program, workspace, &run));
+                assert_true(real_gpu || simcuda_ran("_pack") == 0);
+                tensum_workspace_release(workspace);
+            }
+            tensum_program_release(program);
+            tensum_plan_release(plan);
+        }
+        assert_true(without > 0 && last > without);
+        for (int i = 0; i < SIZE; i++) {
+            for (int k = 0; k < SIZE; k++) {
+                float best = -INFINITY;
+                int winner = 0;
+                for (int j = 0; j < SIZE; j++) {
+                    const float x = values[i * SIZE + j] + values[SIZE * SIZE + j * SIZE + k];
+                    winner = x > best ? j : winner;
+                    best = x > best ? x : best;
+                }
+                assert_true(found[i * SIZE + k] == best && (!with_winners || places[i * SIZE + k] == winner));
+            }
+        }
+    }
+    no_fault();
+    tensum_tree_release(tree);
+    tensum_network_release(network);
+    free(values);
+    free(places);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_every_kind)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_of_every_kind), cmocka_unit_test(panels_give_way_to_a_memory_limit)};
     setenv("TENSUM_CUDA_PACKED", "always", 0);
     teams = strcmp(getenv("TENSUM_CUDA_PACKED"), "always") != 0;
     const int unable = machine_open();

@@ -43,6 +43,7 @@ typedef struct ts_cuda_list {
     bool fallback; /* the same for what is added from now on */
     uint8_t phase; /* the maker's mark on what is added from now on */
     int units;
+    bool without_panels; /* see ts_cuda_program */
     ts_cuda_device *device;
     ts_cuda_launch *launches;
     int64_t count;

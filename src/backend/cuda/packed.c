@@ -179,7 +179,7 @@ bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kerne
 {
     const double pairs = (double)spec->batch * (double)spec->left * (double)spec->right * (double)spec->sum;
     const double operands = (double)spec->batch * ((double)spec->left + (double)spec->right + 256.0) * ((double)spec->sum + 512.0);
-    const int choice = list->device->packed;
+    const int choice = list->without_panels ? -1 : list->device->packed;
     const bool winners = spec->winner_bytes != 0;
     const shape *s = shape_of(kernels, winners);
     layout l;

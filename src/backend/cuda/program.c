@@ -148,7 +148,7 @@ typedef struct needs {
 static tensum_status measure_list(ts_cuda_program *made, const ts_cuda_signature *signature, ts_cuda_room *room, needs *most)
 {
     tensum_status status = TENSUM_OK;
-    ts_cuda_list list = {.measure = true, .units = made->device->units, .device = made->device};
+    ts_cuda_list list = {.measure = true, .units = made->device->units, .without_panels = made->without_panels, .device = made->device};
 
     TRY(ts_cuda_emit(made, signature, 0, 0, room, &list));
     made->launch_capacity = ts_max64(made->launch_capacity, list.count);
@@ -217,6 +217,12 @@ static bool has_domain(ts_algebra algebra)
     }
 }
 
+static bool exceeds_limit(const ts_cuda_program *made)
+{
+    const tensum_plan *plan = made->plan;
+    return plan->memory_limit != 0 && plan->memory_taken + made->workspace_bytes > plan->memory_limit;
+}
+
 tensum_status ts_cuda_program_create(struct tensum_program *program, void **compiled)
 {
     tensum_status status = TENSUM_OK;
@@ -249,13 +255,15 @@ tensum_status ts_cuda_program_create(struct tensum_program *program, void **comp
     TRY(ts_cuda_fuse(made));
     TRY(ts_cutensor_compile(made));
     TRY(measure(made));
-    if (made->vendor != NULL && plan->memory_limit != 0 &&
-        plan->memory_taken + made->workspace_bytes > plan->memory_limit) {
+    if (made->vendor != NULL && exceeds_limit(made)) {
         ts_cutensor_forget(made); /* our own kernels need less */
         TRY(measure(made));
     }
-    if (made->chain_count + made->tree_count > 0 && plan->memory_limit != 0 &&
-        plan->memory_taken + made->workspace_bytes > plan->memory_limit) {
+    if (exceeds_limit(made)) {
+        made->without_panels = true; /* tiles need no copies of operands */
+        TRY(measure(made));
+    }
+    if (made->chain_count + made->tree_count > 0 && exceeds_limit(made)) {
         ts_cuda_fuse_free(made); /* steps that do not share launches need no tables */
         made->table_capacity = 0;
         TRY(measure(made));
@@ -414,6 +422,7 @@ tensum_status ts_cuda_workspace_create(struct tensum_program *program, void *com
                            "cuMemsetD8Async"));
     }
     made->list.units = from->device->units;
+    made->list.without_panels = from->without_panels;
     made->list.device = from->device;
     made->list.scratch = made->memory + from->scratch_offset;
     made->list.tables_address = made->memory + from->tables_offset;

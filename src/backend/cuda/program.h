@@ -59,6 +59,7 @@ typedef struct ts_cuda_program {
     bool saved;              /* gradients from the output and the winners of an earlier run, which are read */
     bool check;              /* elements of operands in device memory are checked against the pair's domain */
     bool check_host;         /* ... and of those in host memory */
+    bool without_panels;     /* no product is packed: that would exceed the memory limit */
     tensum_dtype gradient;   /* dtype of cotangents */
     uint64_t one[2];         /* 1 of it */
     ts_cuda_kernels pair, common;
