@@ -608,7 +608,7 @@ static void plans_keep_to_a_limit(void **state)
         size_t bytes;
         plan_options.memory_limit = limit;
         plan_options.semiring = TENSUM_MAX_PLUS;
-        options.device = cuda0;
+        plan_options.device = options.device = cuda0;
         succeeds(tensum_plan_search(network, NULL, &plan_options, NULL, &plan));
         succeeds(tensum_program_create(plan, NULL, &options, &program));
         bytes = tensum_program_workspace_bytes(program);

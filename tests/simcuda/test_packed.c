@@ -398,8 +398,8 @@ static void panels_give_way_to_a_memory_limit(void **unused)
     succeeds(tensum_network_parse("ij,jk->ik", 2, ranks, extents, 0, NULL, NULL, &network));
     succeeds(tensum_tree_from_ssa(2, 1, offsets, children, &tree));
     for (int with_winners = 0; with_winners < 2; with_winners++) {
-        uint64_t without = 0, last = 0; /* limits: the largest that left no room for panels, the one before */
-        for (uint64_t limit = (uint64_t)1 << 26; limit > 1024 && without == 0; last = limit, limit -= limit / 8) {
+        uint64_t without = 0, last = 0; /* limits: the largest that left no room for panels, the least that did */
+        for (uint64_t limit = (uint64_t)1 << 26; limit > 1024 && without == 0; limit -= limit / 8) {
             tensum_plan_options options = TENSUM_PLAN_OPTIONS_INIT;
             tensum_program_options program_options = TENSUM_PROGRAM_OPTIONS_INIT;
             tensum_run_arguments run = TENSUM_RUN_ARGUMENTS_INIT;
@@ -423,6 +423,8 @@ static void panels_give_way_to_a_memory_limit(void **unused)
                 succeeds(tensum_run(program, workspace, &run));
                 assert_true(real_gpu || simcuda_ran("_pack") == 0);
                 tensum_workspace_release(workspace);
+            } else {
+                last = limit;
             }
             tensum_program_release(program);
             tensum_plan_release(plan);
