@@ -194,7 +194,11 @@
 #define TS_DENSE_1_BOOLEAN_bool(d) TS_PACKED(d)
 #define TS_DENSE_1_ORDERED_f16(d) TS_WINNERS(d)
 #define TS_DENSE_1_ORDERED_bf16(d) TS_WINNERS(d)
-#define TS_DENSE_1_ORDERED_f32(d) TS_WINNERS(d)
+#define TS_DENSE_1_ORDERED_f32(d) TS_JOIN(TS_DENSE_f32_, TS_MODULE_MUL)(d)
+#define TS_DENSE_f32_plus(d) TS_WINNERS(d)
+#define TS_DENSE_f32_min(d) TS_WINNERS(d)
+#define TS_DENSE_f32_max(d) TS_WINNERS(d)
+#define TS_DENSE_f32_ntimes(d) TS_PACKED(d) /* with winners, too much of it is spilled */
 #define TS_DENSE_1_ORDERED_f64(d) TS_PACKED(d)
 #define TS_DENSE_1_ORDERED_i16(d) TS_JOIN(TS_DENSE_i16_, TS_MODULE_MUL)(d)
 #define TS_DENSE_i16_plus(d) TS_WINNERS(d)
@@ -205,7 +209,7 @@
 #define TS_DENSE_1_ORDERED_i64(d)
 #define TS_DENSE_1_FLOATING_f16(d) TS_WINNERS(d)
 #define TS_DENSE_1_FLOATING_bf16(d) TS_WINNERS(d)
-#define TS_DENSE_1_FLOATING_f32(d) TS_WINNERS(d)
+#define TS_DENSE_1_FLOATING_f32(d) TS_JOIN(TS_DENSE_f32_, TS_MODULE_MUL)(d)
 #define TS_DENSE_1_FLOATING_f64(d) TS_PACKED(d)
 #define TS_DENSE(d) TS_JOIN(TS_JOIN(TS_JOIN(TS_JOIN(TS_JOIN(TS_DENSE_, TS_MODULE_SELECTIVE), _), TS_MODULE_DTYPES), _), d)(d)
 
