@@ -379,6 +379,11 @@ static void panels_give_way_to_a_memory_limit(void **unused)
     static const int64_t square[] = {SIZE, SIZE}, offsets[] = {0, 2}, children[] = {0, 1};
     const int64_t *extents[] = {square, square};
     const int32_t ranks[] = {2, 2};
+
+    (void)unused;
+    if (strcmp(getenv("TENSUM_CUDA_PACKED"), "always") != 0) {
+        skip();
+    }
     float *values = malloc(3 * SIZE * SIZE * sizeof *values), *const found = values + 2 * SIZE * SIZE;
     int32_t *places = malloc(SIZE * SIZE * sizeof *places);
     const tensum_tensor inputs[] = {{values, TENSUM_F32, 2, square, NULL, cpu}, {values + SIZE * SIZE, TENSUM_F32, 2, square, NULL, cpu}};
@@ -386,10 +391,6 @@ static void panels_give_way_to_a_memory_limit(void **unused)
     tensum_network *network = NULL;
     tensum_tree *tree = NULL;
 
-    (void)unused;
-    if (strcmp(getenv("TENSUM_CUDA_PACKED"), "always") != 0) {
-        skip();
-    }
     assert_true(values != NULL && places != NULL);
     state = 5;
     for (int i = 0; i < 2 * SIZE * SIZE; i++) {
