@@ -73,6 +73,8 @@ static inline bool ts_add(int64_t a, int64_t b, int64_t *result)
     return true;
 }
 static inline int64_t ts_min64(int64_t a, int64_t b) { return a < b ? a : b; }
+/* a >= 0, b > 0 */
+static inline int64_t ts_divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 static inline int64_t ts_max64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- clock: monotonic seconds ---- */

@@ -45,8 +45,6 @@ typedef struct contract_job {
     uint8_t *shared_scratch, *worker_scratch;
 } contract_job;
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 static size_t take(size_t *bytes, int64_t count, size_t element)
 {
     size_t at = *bytes;
@@ -78,8 +76,8 @@ static void choose_sides(contract_job *job, const void *a, const void *b)
     const int64_t tile_rows = job->kernel->rows, tile_columns = job->kernel->columns;
     double waste[2];
     for (int i = 0; i < 2; i++) { /* i: which side is columns */
-        waste[i] = (double)(divide_up(sizes[1 - i], tile_rows) * tile_rows) *
-                   (double)(divide_up(sizes[i], tile_columns) * tile_columns);
+        waste[i] = (double)(ts_divide_up(sizes[1 - i], tile_rows) * tile_rows) *
+                   (double)(ts_divide_up(sizes[i], tile_columns) * tile_columns);
     }
     const bool right_contiguous =
         ts_cpu_smallest_stride(right, spec->right_count) <= ts_cpu_smallest_stride(left, spec->left_count);
@@ -90,7 +88,7 @@ static void choose_sides(contract_job *job, const void *a, const void *b)
 /* Panels of the worker that gets most, where workers take blocks of `panels` in turn and the last block has what is left. */
 static int64_t longest_share(int64_t row_panels, int64_t panels, int64_t threads)
 {
-    const int64_t blocks = divide_up(row_panels, panels), turns = blocks / threads, over = blocks % threads;
+    const int64_t blocks = ts_divide_up(row_panels, panels), turns = blocks / threads, over = blocks % threads;
     if (threads == 1) {
         return row_panels;
     }
@@ -103,24 +101,24 @@ static void lay_out(contract_job *job, int64_t threads)
     const ts_contract_spec *spec = job->spec;
     const bool winners = spec->winner_bytes != 0;
     const int64_t packed = kernel->packed_bytes, words = kernel->words;
-    const int64_t row_panels = divide_up(job->rows.size, kernel->rows);
-    const int64_t column_panels = divide_up(job->columns.size, kernel->columns);
+    const int64_t row_panels = ts_divide_up(job->rows.size, kernel->rows);
+    const int64_t column_panels = ts_divide_up(job->columns.size, kernel->columns);
 
     /* A chunk's two panels stay in the first-level cache, a task's rows in half of the second-level one. */
     const ts_cpu_caches caches = ts_cpu_cache_sizes();
     int64_t depth_limit = caches.first / 16 * 15 / ((kernel->rows + kernel->columns) * packed) / 64 * 64;
     depth_limit = ts_max64(LEAST_DEPTH_BYTES / packed, ts_min64(depth_limit, MOST_DEPTH_BYTES / packed));
-    job->depth_block = ts_min64(divide_up(spec->sum, 64) * 64, depth_limit * words);
-    job->chunks = divide_up(spec->sum, job->depth_block);
-    const int64_t depth_packed = divide_up(job->depth_block, words);
-    const int64_t numbered = kernel->block_bytes == 1 ? MOST_NUMBERED * kernel->winner_block : INT64_MAX;
+    job->depth_block = ts_min64(ts_divide_up(spec->sum, 64) * 64, depth_limit * words);
+    job->chunks = ts_divide_up(spec->sum, job->depth_block);
+    const int64_t depth_packed = ts_divide_up(job->depth_block, words);
+    const int64_t numbered = spec->winner_bytes != 0 && kernel->block_bytes == 1 ? MOST_NUMBERED * kernel->winner_block : INT64_MAX;
     job->group = ts_min64(job->chunks, ts_min64(GROUP_BYTES / packed, numbered) / depth_limit);
-    job->groups = divide_up(job->chunks, job->group);
+    job->groups = ts_divide_up(job->chunks, job->group);
     job->line = job->group * depth_packed;
 
     /* Panels per task: few enough to stay in cache and to balance the workers. */
     const bool cells = winners && kernel->pack_cells != NULL;
-    const int64_t row_bytes = ts_min64(job->line, divide_up(spec->sum, words)) * packed, panel_bytes = row_bytes * kernel->columns;
+    const int64_t row_bytes = ts_min64(job->line, ts_divide_up(spec->sum, words)) * packed, panel_bytes = row_bytes * kernel->columns;
     int64_t panels = cells ? (caches.second / 8 * 7 - 2 * panel_bytes) / (row_bytes * kernel->rows)
                            : caches.second / 2 / (row_bytes * kernel->rows);
     panels = ts_max64(1, ts_min64(panels, cells ? WINNER_TASK_ROWS / kernel->rows : ROW_PANELS));
@@ -132,9 +130,9 @@ static void lay_out(contract_job *job, int64_t threads)
             best_load = load;
         }
     }
-    panels = divide_up(row_panels, divide_up(row_panels, best)); /* as many blocks, of one size */
+    panels = ts_divide_up(row_panels, ts_divide_up(row_panels, best)); /* as many blocks, of one size */
     job->row_block = panels * kernel->rows;
-    job->row_blocks = divide_up(row_panels, panels);
+    job->row_blocks = ts_divide_up(row_panels, panels);
 
     int64_t column_block = caches.second / 2 / panel_bytes;
     column_block = ts_max64(1, ts_min64(column_block, 16));
@@ -146,13 +144,13 @@ static void lay_out(contract_job *job, int64_t threads)
         job->range = ts_min64(job->range, column_panels);
         column_block = job->range;
         if (job->row_blocks < 2 * threads) {
-            column_block = ts_max64(1, divide_up(column_block, divide_up(2 * threads, job->row_blocks)));
+            column_block = ts_max64(1, ts_divide_up(column_block, ts_divide_up(2 * threads, job->row_blocks)));
         }
     } else {
         job->range = 0;
         const int64_t tasks = spec->batch * job->row_blocks;
-        if (tasks * divide_up(column_panels, column_block) < 2 * threads) {
-            column_block = ts_max64(1, ts_min64(column_block, divide_up(column_panels * tasks, 2 * threads)));
+        if (tasks * ts_divide_up(column_panels, column_block) < 2 * threads) {
+            column_block = ts_max64(1, ts_min64(column_block, ts_divide_up(column_panels * tasks, 2 * threads)));
         }
         column_block = ts_min64(column_block, column_panels);
     }
@@ -162,7 +160,7 @@ static void lay_out(contract_job *job, int64_t threads)
     }
     job->column_block = column_block * kernel->columns;
     job->range *= kernel->columns;
-    job->column_blocks = divide_up(job->shared ? job->range : job->columns.size, job->column_block);
+    job->column_blocks = ts_divide_up(job->shared ? job->range : job->columns.size, job->column_block);
 
     const int64_t tiles = panels * (job->groups > 1 ? column_block : 1); /* those of a column are one tall tile */
     const int64_t tile = kernel->rows * kernel->columns;
@@ -283,7 +281,7 @@ static void pack_block(const contract_job *job, const contract_side *side, const
 
 /* Shared packing: one task per (chunk, group of column panels), or per group where all chunks need what it subtracts. */
 #define PACK_PANELS 4
-static int64_t pack_groups(const contract_job *job) { return divide_up(divide_up(job->range_size, job->kernel->columns), PACK_PANELS); }
+static int64_t pack_groups(const contract_job *job) { return ts_divide_up(ts_divide_up(job->range_size, job->kernel->columns), PACK_PANELS); }
 
 static void pack_shared(void *argument, int64_t index, int32_t worker)
 {
@@ -298,7 +296,7 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
     const int64_t first = group * PACK_PANELS * kernel->columns;
     const int64_t count = ts_min64(PACK_PANELS * kernel->columns, job->range_size - first);
     const int64_t panels = job->range / kernel->columns;
-    const int64_t full_depth = divide_up(job->depth_block, kernel->words);
+    const int64_t full_depth = ts_divide_up(job->depth_block, kernel->words);
     double *column_shifts = kernel->shifted ? (double *)(void *)(job->shared_scratch + job->shifts_b) + first : NULL;
 
     ts_cpu_offsets(job->batch_modes, spec->batch_count, job->columns.tensor, job->batch_first, 1, &batch);
@@ -310,7 +308,7 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
     for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
         const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
         ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depths);
-        const int64_t depth_packed = divide_up(depth, kernel->words);
+        const int64_t depth_packed = ts_divide_up(depth, kernel->words);
         pack_block(job, &job->columns, data, kernel->columns, count, rows, depths, depth, column_shifts, false,
                    job->shared_scratch + job->packed_b +
                        (size_t)(chunk * job->range * full_depth + first * depth_packed) * (size_t)kernel->packed_bytes,
@@ -463,9 +461,9 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
             column_shifts += column_first;
         }
     }
-    const int64_t row_panels = divide_up(row_count, kernel->rows), column_panels = divide_up(column_count, kernel->columns);
+    const int64_t row_panels = ts_divide_up(row_count, kernel->rows), column_panels = ts_divide_up(column_count, kernel->columns);
     const int64_t tile = kernel->rows * kernel->columns;
-    const int64_t full_depth = divide_up(job->depth_block, kernel->words); /* of a chunk, packed elements */
+    const int64_t full_depth = ts_divide_up(job->depth_block, kernel->words); /* of a chunk, packed elements */
     const int64_t chunk_b = full_depth * kernel->packed_bytes * (job->shared ? job->range : job->column_block);
     const int64_t seen_stride_b = (job->shared ? job->range : job->column_block) / kernel->columns;
     for (int64_t group = 0; group < job->groups; group++) {
@@ -488,7 +486,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
             if (!job->shared) {
                 ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depth_b);
                 pack_block(job, &job->columns, b, kernel->columns, column_count, columns_b, depth_b, depth, column_shifts, false,
-                           packed_b + n * chunk_b, divide_up(depth, kernel->words) * kernel->columns, seen_b + n * seen_stride_b);
+                           packed_b + n * chunk_b, ts_divide_up(depth, kernel->words) * kernel->columns, seen_b + n * seen_stride_b);
             }
         }
         for (int64_t q = 0; q < column_panels; q++) {
@@ -504,7 +502,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
             }
             for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
                 const int64_t n = chunk - chunk_first;
-                const int64_t depth = divide_up(ts_min64(job->depth_block, spec->sum - chunk * job->depth_block), kernel->words);
+                const int64_t depth = ts_divide_up(ts_min64(job->depth_block, spec->sum - chunk * job->depth_block), kernel->words);
                 const int64_t stride_b = depth * kernel->packed_bytes * kernel->columns;
                 const int64_t first_block = winners ? n * full_depth / kernel->winner_block : 0;
                 const uint8_t *panel_b = packed_b + n * chunk_b + (job->shared ? column_first / kernel->columns + q : q) * stride_b;

@@ -3,8 +3,6 @@
 
 #define DIRECT_PAIRS 16384 /* smaller contractions are not worth packing */
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /* Without packing and without scratch: small sizes, where packing costs more than it saves, and large ones that are bound
  * by memory anyway, because one operand is tiny or the sum is short. */
 bool ts_cpu_is_direct(const ts_contract_spec *spec)
@@ -57,9 +55,9 @@ static void describe(direct_job *job, const ts_contract_spec *spec, const ts_cpu
     job->left_piece = ts_min64(job->left_size, TS_DIRECT_COLUMNS);
     const int64_t pairs = job->right_piece * job->left_piece * spec->sum;
     job->batch_piece = ts_max64(1, ts_min64(ts_min64(spec->batch, TS_DIRECT_COLUMNS), DIRECT_PAIRS / pairs));
-    job->right_pieces = divide_up(job->right_size, job->right_piece);
-    job->left_pieces = divide_up(job->left_size, job->left_piece);
-    job->batch_pieces = divide_up(spec->batch, job->batch_piece);
+    job->right_pieces = ts_divide_up(job->right_size, job->right_piece);
+    job->left_pieces = ts_divide_up(job->left_size, job->left_piece);
+    job->batch_pieces = ts_divide_up(spec->batch, job->batch_piece);
 }
 
 /* Room for the tables of one piece. */

@@ -4,8 +4,6 @@
 #include "backend/cuda/kernels/batched_abi.h"
 #include "backend/cuda/team.h"
 
-static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
 /* Rounds of tiles, of f32 max_plus on an H200, as in choose.c. */
 static double guess(const ts_contract_spec *spec, double tiles, int units)
 {
@@ -17,8 +15,8 @@ static double guess(const ts_contract_spec *spec, double tiles, int units)
 /* Teams of warps (team.c) are for few tiles, but do not find winners. */
 static bool suits(const ts_cuda_list *list, const ts_contract_spec *spec, double tiles, double seconds)
 {
-    const bool teams = spec->winner_bytes == 0 && (list->device->packed == -2 || tiles < 2.0 * list->units);
-    return list->device->packed == -3 || (!teams && guess(spec, tiles, list->units) < seconds);
+    const bool teams = spec->winner_bytes == 0 && (list->device->product == TS_CUDA_PRODUCT_TEAMS || tiles < 2.0 * list->units);
+    return list->device->product == TS_CUDA_PRODUCT_BATCHED || (!teams && guess(spec, tiles, list->units) < seconds);
 }
 
 /* Kernels take steps of results in 32 bits. */
@@ -54,7 +52,7 @@ tensum_status ts_cuda_add_batched(ts_cuda_list *list, const ts_cuda_kernels *ker
     const ts_cuda_kernel kernel = spec->winner_bytes != 0 ? TS_CUDA_KERNEL_BATCHED_W : TS_CUDA_KERNEL_BATCHED;
     const int32_t kept = from->batch_count + from->left_count + from->right_count, count = kept + from->sum_count;
     const uint32_t shared = ts_cuda_batched_shared();
-    const double sides = (double)divide_up(spec->left, TS_CUDA_BATCHED_TILE) * (double)divide_up(spec->right, TS_CUDA_BATCHED_TILE);
+    const double sides = (double)ts_divide_up(spec->left, TS_CUDA_BATCHED_TILE) * (double)ts_divide_up(spec->right, TS_CUDA_BATCHED_TILE);
     const double tiles = (double)spec->batch * sides;
     ts_cuda_batched p;
 
@@ -65,8 +63,8 @@ tensum_status ts_cuda_add_batched(ts_cuda_list *list, const ts_cuda_kernels *ker
         !describe(&p, spec, from, w, modes)) {
         return TENSUM_OK;
     }
-    p.tiles[0] = (int32_t)divide_up(p.side[0].rows, TS_CUDA_BATCHED_TILE);
-    p.tiles[1] = (int32_t)divide_up(p.side[1].rows, TS_CUDA_BATCHED_TILE);
+    p.tiles[0] = (int32_t)ts_divide_up(p.side[0].rows, TS_CUDA_BATCHED_TILE);
+    p.tiles[1] = (int32_t)ts_divide_up(p.side[1].rows, TS_CUDA_BATCHED_TILE);
     p.tile_count = (int32_t)tiles;
     TRY(ts_cuda_add_launch(list, kernels, kernel, ts_cuda_grid(p.tile_count), TS_CUDA_BATCHED_THREADS, shared, &p, sizeof p));
     ts_cuda_reads(list, from->a, TS_CUDA_SPAN(modes, count, a, 4));

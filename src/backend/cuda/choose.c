@@ -1,7 +1,5 @@
 #include "backend/cuda/choose.h"
 
-static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
 uint32_t ts_cuda_grid(int64_t tile_count)
 {
     return (uint32_t)(tile_count < 1 ? 1 : tile_count > INT32_MAX ? INT32_MAX : tile_count);
@@ -57,7 +55,7 @@ static double guess(const candidate *which, int64_t batch, int64_t left, int64_t
 {
     const double latency = 3e-6;
     const double combining = (double)batch * (double)left * (double)right * (winners ? 3e-11 : 6e-12);
-    double tiles = (double)batch * (double)divide_up(left, which->left) * (double)divide_up(right, which->right);
+    double tiles = (double)batch * (double)ts_divide_up(left, which->left) * (double)ts_divide_up(right, which->right);
     double slots = (double)units * which->blocks, rounds, share;
 
     *splits = 1;
@@ -110,14 +108,14 @@ void ts_cuda_choose_contract(const ts_contract_spec *spec, int units, const bool
     choice->threads = (uint32_t)best->threads;
     choice->shared_bytes =
         ts_cuda_contract_shared(best->variant, (uint32_t)ts_cuda_arithmetic_bytes(spec->algebra.dtype));
-    choice->left_tiles = divide_up(left, best->left);
-    choice->right_tiles = divide_up(right, best->right);
+    choice->left_tiles = ts_divide_up(left, best->left);
+    choice->right_tiles = ts_divide_up(right, best->right);
     tiles = spec->batch * choice->left_tiles * choice->right_tiles;
     choice->splits = 1;
     choice->split_terms = spec->sum;
     if (wanted > 1 && has[TS_CUDA_KERNEL_COMBINE]) {
-        choice->split_terms = divide_up(divide_up(spec->sum, wanted), 16) * 16; /* whole panels */
-        choice->splits = divide_up(spec->sum, choice->split_terms);
+        choice->split_terms = ts_divide_up(ts_divide_up(spec->sum, wanted), 16) * 16; /* whole panels */
+        choice->splits = ts_divide_up(spec->sum, choice->split_terms);
     }
     choice->tile_count = tiles * choice->splits;
     choice->grid = ts_cuda_grid(choice->tile_count);
@@ -140,7 +138,7 @@ void ts_cuda_choose_reduce(const ts_reduce_spec *spec, int units, const bool *ha
         choice->tile_count = spec->kept * choice->splits;
     } else {
         choice->kernel = TS_CUDA_KERNEL_REDUCE;
-        choice->tile_count = divide_up(spec->kept, TS_CUDA_THREADS);
+        choice->tile_count = ts_divide_up(spec->kept, TS_CUDA_THREADS);
     }
     choice->grid = ts_cuda_grid(choice->tile_count);
     size_partials(spec->kept, spec->algebra.dtype, spec->winner_bytes != 0, choice);

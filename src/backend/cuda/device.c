@@ -110,7 +110,7 @@ static tensum_status describe(ts_cuda_device *device, const ts_cuda_driver *driv
     device->capability = 10 * major + minor;
     device->shared_limit = shared > 0 ? (uint32_t)shared : 48u * 1024u;
     device->memory_total = total;
-    device->packed = ts_cuda_packed_choice();
+    device->product = ts_cuda_product_choice();
     device->stream_ordered = pools != 0 && driver->allocate_async != NULL && driver->release_async != NULL;
 done:
     return status;

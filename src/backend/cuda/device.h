@@ -82,6 +82,15 @@ typedef struct ts_cuda_counters {
 #undef TS_CUDA_COUNTER
 } ts_cuda_counters;
 
+/* How products are made, where kernels suit them: as measured fastest, or for tests and measurements always one way. */
+typedef enum ts_cuda_product {
+    TS_CUDA_PRODUCT_FASTEST,
+    TS_CUDA_PRODUCT_PACKED,    /* "always": through packed panels */
+    TS_CUDA_PRODUCT_UNPACKED,  /* "never": the fastest without */
+    TS_CUDA_PRODUCT_TEAMS,     /* "teams" of warps */
+    TS_CUDA_PRODUCT_BATCHED    /* "batched": as many small ones */
+} ts_cuda_product;
+
 struct ts_cuda_device {
     const ts_cuda_driver *driver;
     int32_t ordinal;
@@ -92,7 +101,7 @@ struct ts_cuda_device {
     uint32_t shared_limit; /* dynamic shared bytes a block may be given */
     uint64_t memory_total;
     bool stream_ordered;   /* cuMemAllocAsync works */
-    int packed;            /* products through packed panels: 0 where that is faster, 1 always, -1 never; -2 by teams, -3 many small ones, always */
+    ts_cuda_product product; /* $TENSUM_CUDA_PACKED */
     atomic_bool lost;      /* an error that no later call survives */
     ts_cuda_counters counters;
 

@@ -30,21 +30,17 @@ typedef struct layout {
     size_t packed;                          /* what pack writes, and partial results */
 } layout;
 
-static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
-int ts_cuda_packed_choice(void)
+ts_cuda_product ts_cuda_product_choice(void)
 {
-    static const struct {
-        const char *name;
-        int choice;
-    } choices[] = {{"always", 1}, {"never", -1}, {"teams", -2}, {"batched", -3}};
+    static const char *const names[] = {[TS_CUDA_PRODUCT_PACKED] = "always", [TS_CUDA_PRODUCT_UNPACKED] = "never",
+                                        [TS_CUDA_PRODUCT_TEAMS] = "teams", [TS_CUDA_PRODUCT_BATCHED] = "batched"};
     const char *name = secure_getenv("TENSUM_CUDA_PACKED");
-    for (size_t i = 0; name != NULL && i < sizeof choices / sizeof *choices; i++) {
-        if (strcmp(name, choices[i].name) == 0) {
-            return choices[i].choice;
+    for (size_t i = 1; name != NULL && i < sizeof names / sizeof *names; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return (ts_cuda_product)i;
         }
     }
-    return 0;
+    return TS_CUDA_PRODUCT_FASTEST;
 }
 
 static uint32_t shared_of(const shape *s, bool winners)
@@ -114,16 +110,16 @@ static void lay_out(const ts_cuda_list *list, const ts_cuda_kernels *kernels, co
     *l = (layout){.shape = s, .surveyed = kernels->has[TS_CUDA_KERNEL_SURVEY]};
     l->noted = l->surveyed || chooses(kernels);
     l->notes_kept = l->noted || hinted(kernels);
-    l->tiles[0] = divide_up(rows[0], width[0]);
-    l->tiles[1] = divide_up(rows[1], width[1]);
-    l->depth = divide_up(spec->sum, step) * step;
+    l->tiles[0] = ts_divide_up(rows[0], width[0]);
+    l->tiles[1] = ts_divide_up(rows[1], width[1]);
+    l->depth = ts_divide_up(spec->sum, step) * step;
     l->panels = l->depth / s->in_unit / s->terms;
     items = spec->batch * (l->tiles[0] + l->tiles[1]);
-    l->chunks = divide_up(8 * (int64_t)list->units, items);
+    l->chunks = ts_divide_up(8 * (int64_t)list->units, items);
     l->chunks = l->chunks > 64 ? 64 : l->chunks;
-    l->chunk = divide_up(divide_up(l->depth, l->chunks), TS_CUDA_PACK_TERMS) * TS_CUDA_PACK_TERMS;
+    l->chunk = ts_divide_up(ts_divide_up(l->depth, l->chunks), TS_CUDA_PACK_TERMS) * TS_CUDA_PACK_TERMS;
     l->chunk = l->chunk == 0 ? TS_CUDA_PACK_TERMS : l->chunk;
-    l->chunks = divide_up(l->depth, l->chunk);
+    l->chunks = ts_divide_up(l->depth, l->chunk);
     tiles = spec->batch * l->tiles[0] * l->tiles[1];
     l->splits = 1;
     if (!l->noted && !winners && 2 * tiles <= slots && kernels->has[TS_CUDA_KERNEL_COMBINE]) {
@@ -131,8 +127,8 @@ static void lay_out(const ts_cuda_list *list, const ts_cuda_kernels *kernels, co
         l->splits = wanted < most ? wanted : most;
         l->splits = l->splits < 1 ? 1 : l->splits > 64 ? 64 : l->splits;
     }
-    l->split_panels = divide_up(l->panels, l->splits);
-    l->splits = l->panels > 0 ? divide_up(l->panels, l->split_panels) : 1;
+    l->split_panels = ts_divide_up(l->panels, l->splits);
+    l->splits = l->panels > 0 ? ts_divide_up(l->panels, l->split_panels) : 1;
     if (l->splits > 1) {
         (void)take(&l->total, (size_t)(l->splits * spec->batch * spec->left * spec->right) * value);
     }
@@ -146,8 +142,8 @@ static void lay_out(const ts_cuda_list *list, const ts_cuda_kernels *kernels, co
     l->packed = l->total;
     l->found = take(&l->total, winners ? (size_t)(tiles * s->rows * s->columns) * 8 : 0);
     l->ends = take(&l->total, winners ? (size_t)tiles * TS_CUDA_INTERVALS * 4 : 0);
-    l->careful_tiles[0] = divide_up(rows[0], TS_CUDA_CAREFUL_ROWS);
-    l->careful_tiles[1] = divide_up(rows[1], TS_CUDA_CAREFUL_COLUMNS);
+    l->careful_tiles[0] = ts_divide_up(rows[0], TS_CUDA_CAREFUL_ROWS);
+    l->careful_tiles[1] = ts_divide_up(rows[1], TS_CUDA_CAREFUL_COLUMNS);
     l->careful = take(&l->total, l->noted ? (size_t)(spec->batch * l->careful_tiles[0] * l->careful_tiles[1]) : 0);
 }
 
@@ -179,18 +175,18 @@ bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kerne
 {
     const double pairs = (double)spec->batch * (double)spec->left * (double)spec->right * (double)spec->sum;
     const double operands = (double)spec->batch * ((double)spec->left + (double)spec->right + 256.0) * ((double)spec->sum + 512.0);
-    const int choice = list->without_panels ? -1 : list->device->packed;
+    const ts_cuda_product choice = list->without_panels ? TS_CUDA_PRODUCT_UNPACKED : list->device->product;
     const bool winners = spec->winner_bytes != 0;
     const shape *s = shape_of(kernels, winners);
     layout l;
 
     if (!kernels->has[TS_CUDA_KERNEL_PACKED] || !kernels->has[TS_CUDA_KERNEL_PACK] || !kernels->has[TS_CUDA_KERNEL_CONTRACT_SMALL] ||
-        (winners && !finds_winners(list, kernels, spec)) || spec->sum == 0 || choice < 0 || spec->batch >= (int64_t)1 << 31 ||
+        (winners && !finds_winners(list, kernels, spec)) || spec->sum == 0 || choice > TS_CUDA_PRODUCT_PACKED || spec->batch >= (int64_t)1 << 31 ||
         operands * s->planes * s->unit > (double)(list->device->memory_total / (winners ? 16 : 8)) ||
         shared_of(s, winners) > list->device->shared_limit || pack_shared_of(s, kernels->dtype) > list->device->shared_limit) {
         return false;
     }
-    if (choice > 0) {
+    if (choice == TS_CUDA_PRODUCT_PACKED) {
         *seconds = 0.0;
         return true;
     }

@@ -4,8 +4,8 @@
 
 #include "backend/cuda/launch.h"
 
-/* TENSUM_CUDA_PACKED: 1 (`always`), -1 (`never`), -2 (`teams`: neither, but teams of warps wherever strides allow it), 0. */
-int ts_cuda_packed_choice(void);
+/* What $TENSUM_CUDA_PACKED asks for. */
+ts_cuda_product ts_cuda_product_choice(void);
 /* By sizes alone, so that scratch is known before a run. *seconds: in, what it takes otherwise; out, if it suits, what it takes
  * (0: much less), both roughly. */
 bool ts_cuda_suits_packed(const ts_cuda_list *list, const ts_cuda_kernels *kernels, const ts_contract_spec *spec, double *seconds);

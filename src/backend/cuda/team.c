@@ -24,13 +24,11 @@ static shape shape_of(int which)
     }
 }
 
-static int64_t divide_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
 /* One tile after the other on each multiprocessor; starting and storing one takes about as long as here. */
 static double guess(const shape *s, const ts_contract_spec *spec, int units)
 {
-    const double tiles = (double)spec->batch * (double)divide_up(spec->left, s->rows) * (double)divide_up(spec->right, s->columns);
-    const double rounds = (double)divide_up((int64_t)(tiles < 1e9 ? tiles : 1e9), units);
+    const double tiles = (double)spec->batch * (double)ts_divide_up(spec->left, s->rows) * (double)ts_divide_up(spec->right, s->columns);
+    const double rounds = (double)ts_divide_up((int64_t)(tiles < 1e9 ? tiles : 1e9), units);
     return 3e-6 + rounds * (4e-6 + (double)s->rows * s->columns * (double)spec->sum * 132.0 / s->rate);
 }
 
@@ -65,7 +63,7 @@ tensum_status ts_cuda_add_team(ts_cuda_list *list, const ts_cuda_kernels *kernel
     bool found = false;
 
     *added = false;
-    if (list->device->packed == -2) {
+    if (list->device->product == TS_CUDA_PRODUCT_TEAMS) {
         seconds = 1e300;
     }
     if (list->measure || spec->winner_bytes != 0 || spec->sum == 0 || from->batch_count > 1 || from->left_count > 1 ||
@@ -85,8 +83,8 @@ tensum_status ts_cuda_add_team(ts_cuda_list *list, const ts_cuda_kernels *kernel
         !ts_cuda_team_side_of(&p.side[1], from->b, spec->right, spec->sum, batch->b, right->b, sum->b)) {
         return TENSUM_OK;
     }
-    tiles[0] = divide_up(spec->left, best.rows);
-    tiles[1] = divide_up(spec->right, best.columns);
+    tiles[0] = ts_divide_up(spec->left, best.rows);
+    tiles[1] = ts_divide_up(spec->right, best.columns);
     if (spec->batch > INT32_MAX / tiles[0] / tiles[1]) {
         return TENSUM_OK;
     }
