@@ -295,8 +295,9 @@ static void keeps(bool maximum, unsigned modes, uint64_t limit)
     assert_true(within.overhead >= -1e-9 && within.overhead < 6);
     assert_true(all.needed > (SANITIZED ? 1 : 5) * limit);
     assert_true(within.slices > 1 || SANITIZED);
-    if (!SANITIZED) {
-        assert_true(within.growth <= (int64_t)limit);
+    if (!SANITIZED) { /* tensum_plan_options::memory_limit: so much of the plan and the program is not counted */
+        const uint64_t allowance = limit / 8 < 8 << 20 ? limit / 8 : 8 << 20;
+        assert_true(within.growth <= (int64_t)(limit + allowance));
     }
 }
 
