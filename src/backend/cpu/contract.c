@@ -9,8 +9,8 @@
 #define GROUP_BYTES ((int64_t)12 << 10)      /* packed depth of one row in a group of chunks */
 #define MOST_NUMBERED 255                    /* blocks of a group, where their numbers are bytes */
 #define TILES_BYTES ((int64_t)1 << 20)       /* accumulators that wait for the next group */
-#define ROW_PANELS 6                         /* of a task, at most */
-#define WINNER_TASK_ROWS 144                 /* more, because columns are turned into cells for each task */
+#define TASK_ROWS 144                        /* of a task, at most */
+#define MOST_SIMULATED 8                     /* workers whose tasks are shared out one by one */
 
 typedef struct contract_side {
     const uint8_t *data;
@@ -38,7 +38,8 @@ typedef struct contract_job {
     int64_t range, range_first, range_size; /* shared: columns packed at a time; the present ones */
     int64_t batch_first;              /* shared: the present batch item */
     size_t tile_bytes;                /* of its accumulators */
-    int64_t line;                     /* packed depths of a group */
+    int64_t line;                     /* packed depths of a group: of a row */
+    int64_t line_b;                   /* of a column: all depths if the columns are shared, else those of a group */
     size_t rows_a, rows_c, rows_w, columns_b, columns_c, columns_w, depth_a, depth_b;
     size_t packed_a, packed_b, cells_b, seen_a, seen_b, shifts_a, shifts_b, tiles, found, positions, winner_tiles, blocks, inexact;
     size_t worker_bytes, shared_bytes;
@@ -85,14 +86,55 @@ static void choose_sides(contract_job *job, const void *a, const void *b)
     set_sides(job, a, b, waste[preferred] <= 1.25 * waste[1 - preferred] ? preferred : 1 - preferred);
 }
 
-/* Panels of the worker that gets most, where workers take blocks of `panels` in turn and the last block has what is left. */
-static int64_t longest_share(int64_t row_panels, int64_t panels, int64_t threads)
+/* How rows and columns are shared out: panels of rows in a task, and parts of the columns. */
+typedef struct shares {
+    int64_t panels, parts;
+} shares;
+
+/* Time of a task, in quarters of what a panel of rows times one of columns takes: packing a panel of rows takes about one, or six where
+ * exponentials are packed, reading a panel of columns for the first time, from where all workers' columns are, some more. */
+static int64_t task_time(int64_t panels, int64_t width, bool shifted) { return panels * (4 * width + (shifted ? 6 : 1)) + 2 * width; }
+
+/* Time of the worker that has most to do, where each takes the next task when it is done with one. */
+static int64_t longest_share(int64_t row_panels, int64_t column_panels, shares by, int64_t threads, bool shifted)
 {
-    const int64_t blocks = ts_divide_up(row_panels, panels), turns = blocks / threads, over = blocks % threads;
-    if (threads == 1) {
-        return row_panels;
+    const int64_t blocks = ts_divide_up(row_panels, by.panels), width = ts_divide_up(column_panels, by.parts);
+    int64_t loads[MOST_SIMULATED] = {0}, most = 0;
+    if (threads > MOST_SIMULATED || blocks * by.parts > 8 * threads) { /* at most so much */
+        const int64_t all = by.parts * task_time(row_panels, width, shifted) + (blocks - 1) * by.parts * 2 * width;
+        return (all + (threads - 1) * task_time(by.panels, width, shifted)) / threads;
     }
-    return turns * panels + (over == 0 ? 0 : over == 1 ? row_panels - (blocks - 1) * panels : panels);
+    for (int64_t task = 0; task < blocks * by.parts; task++) {
+        const int64_t row = task % blocks * by.panels, column = task / blocks * width;
+        int64_t idle = 0;
+        for (int64_t i = 1; i < threads; i++) {
+            idle = loads[i] < loads[idle] ? i : idle;
+        }
+        if (column < column_panels) {
+            loads[idle] += task_time(ts_min64(by.panels, row_panels - row), ts_min64(width, column_panels - column), shifted);
+        }
+        most = ts_max64(most, loads[idle]);
+    }
+    return most;
+}
+
+/* The best shares of at most `most` panels of rows, two tasks for every worker if there are: some begin late. */
+static shares share_out(int64_t row_panels, int64_t column_panels, int64_t most, int64_t threads, bool shifted)
+{
+    shares best = {ts_divide_up(row_panels, ts_divide_up(row_panels, most)), 1};
+    int64_t best_load = INT64_MAX;
+    for (int64_t p = most; p >= ts_max64(1, most / 4) && threads > 1; p--) {
+        const int64_t blocks = ts_divide_up(row_panels, p), parts[] = {1, 2, 3, ts_divide_up(2 * threads, blocks)};
+        for (int i = 0; i < 4; i++) {
+            const shares by = {ts_divide_up(row_panels, blocks), ts_min64(parts[i], column_panels)}; /* as many blocks, of one size */
+            const int64_t load = longest_share(row_panels, column_panels, by, threads, shifted);
+            if (blocks * by.parts >= 2 * threads && load < best_load) {
+                best = by;
+                best_load = load;
+            }
+        }
+    }
+    return best;
 }
 
 static void lay_out(contract_job *job, int64_t threads)
@@ -104,7 +146,7 @@ static void lay_out(contract_job *job, int64_t threads)
     const int64_t row_panels = ts_divide_up(job->rows.size, kernel->rows);
     const int64_t column_panels = ts_divide_up(job->columns.size, kernel->columns);
 
-    /* A chunk's two panels stay in the first-level cache, a task's rows in half of the second-level one. */
+    /* A chunk's two panels stay in the first-level cache. */
     const ts_cpu_caches caches = ts_cpu_cache_sizes();
     int64_t depth_limit = caches.first / 16 * 15 / ((kernel->rows + kernel->columns) * packed) / 64 * 64;
     depth_limit = ts_max64(LEAST_DEPTH_BYTES / packed, ts_min64(depth_limit, MOST_DEPTH_BYTES / packed));
@@ -116,36 +158,26 @@ static void lay_out(contract_job *job, int64_t threads)
     job->groups = ts_divide_up(job->chunks, job->group);
     job->line = job->group * depth_packed;
 
-    /* Panels per task: few enough to stay in cache and to balance the workers. */
+    /* Panels per task: many, as columns are read from a shared cache or from memory once for each task. Rows are read in order, and
+     * lines in order are fetched ahead: they need not stay in the second-level cache all. */
     const bool cells = winners && kernel->pack_cells != NULL;
     const int64_t row_bytes = ts_min64(job->line, ts_divide_up(spec->sum, words)) * packed, panel_bytes = row_bytes * kernel->columns;
-    int64_t panels = cells ? (caches.second / 8 * 7 - 2 * panel_bytes) / (row_bytes * kernel->rows)
-                           : caches.second / 2 / (row_bytes * kernel->rows);
-    panels = ts_max64(1, ts_min64(panels, cells ? WINNER_TASK_ROWS / kernel->rows : ROW_PANELS));
-    int64_t best = panels, best_load = INT64_MAX;
-    for (int64_t p = panels; p >= ts_max64(1, panels / 2); p--) {
-        const int64_t load = longest_share(row_panels, p, threads);
-        if (load < best_load) {
-            best = p;
-            best_load = load;
-        }
-    }
-    panels = ts_divide_up(row_panels, ts_divide_up(row_panels, best)); /* as many blocks, of one size */
+    const int64_t fitting = 2 * caches.second / (row_bytes * kernel->rows);
+    const int64_t most = ts_max64(1, ts_min64(fitting, TASK_ROWS / kernel->rows));
+    const double pairs = (double)spec->left * (double)spec->right * (double)spec->sum;
+    job->range = SHARED_BYTES / (depth_packed * packed * kernel->columns * job->chunks);
+    const bool large = pairs >= 1 << 21 && job->range >= 8;
+    const shares by = share_out(row_panels, large ? ts_min64(job->range, column_panels) : 1, most, threads, kernel->shifted);
+    const int64_t panels = by.panels;
     job->row_block = panels * kernel->rows;
     job->row_blocks = ts_divide_up(row_panels, panels);
+    job->shared = large && job->row_blocks > 1;
 
     int64_t column_block = caches.second / 2 / panel_bytes;
     column_block = ts_max64(1, ts_min64(column_block, 16));
-    const double pairs = (double)spec->left * (double)spec->right * (double)spec->sum;
-    job->range = SHARED_BYTES / (depth_packed * packed * kernel->columns * job->chunks);
-    job->shared = pairs >= 1 << 21 && job->row_blocks > 1 && job->range >= 8;
     if (job->shared) {
-        /* One task per block of rows goes over all columns, unless there are too few blocks for the workers. */
         job->range = ts_min64(job->range, column_panels);
-        column_block = job->range;
-        if (job->row_blocks < 2 * threads) {
-            column_block = ts_max64(1, ts_divide_up(column_block, ts_divide_up(2 * threads, job->row_blocks)));
-        }
+        column_block = ts_divide_up(job->range, by.parts);
     } else {
         job->range = 0;
         const int64_t tasks = spec->batch * job->row_blocks;
@@ -186,7 +218,8 @@ static void lay_out(contract_job *job, int64_t threads)
     size_t *columns = job->shared ? &shared : &worker;
     const int64_t column_count = job->shared ? job->range : job->column_block;
     const int64_t chunks = job->shared ? job->chunks : job->group;
-    job->packed_b = take(columns, column_count * depth_packed * chunks, (size_t)packed);
+    job->line_b = depth_packed * chunks;
+    job->packed_b = take(columns, column_count * job->line_b, (size_t)packed);
     job->seen_b = take(columns, column_count / kernel->columns * chunks, 1);
     job->shifts_b = take(columns, kernel->shifted ? column_count : 0, 8);
     job->worker_bytes = worker;
@@ -308,11 +341,10 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
     for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
         const int64_t start = chunk * job->depth_block, depth = ts_min64(job->depth_block, spec->sum - start);
         ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depths);
-        const int64_t depth_packed = ts_divide_up(depth, kernel->words);
         pack_block(job, &job->columns, data, kernel->columns, count, rows, depths, depth, column_shifts, false,
                    job->shared_scratch + job->packed_b +
-                       (size_t)(chunk * job->range * full_depth + first * depth_packed) * (size_t)kernel->packed_bytes,
-                   depth_packed * kernel->columns, job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS);
+                       (size_t)(first * job->line_b + chunk * full_depth * kernel->columns) * (size_t)kernel->packed_bytes,
+                   job->line_b * kernel->columns, job->shared_scratch + job->seen_b + chunk * panels + group * PACK_PANELS);
     }
 }
 
@@ -371,7 +403,7 @@ static void fetch_result(const uint8_t *c, size_t element, const int64_t *rows, 
     }
     for (int64_t i = 0; i < row_count; i++) {
         const uint8_t *at = c + (rows[i] + columns[0]) * (int64_t)element;
-        for (int64_t byte = 0; byte < column_count * (int64_t)element; byte += 64) {
+        for (int64_t byte = 0; byte < column_count * (int64_t)element; byte += TS_LINE_BYTES) {
             __builtin_prefetch(at + byte, 1);
         }
     }
@@ -464,7 +496,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
     const int64_t row_panels = ts_divide_up(row_count, kernel->rows), column_panels = ts_divide_up(column_count, kernel->columns);
     const int64_t tile = kernel->rows * kernel->columns;
     const int64_t full_depth = ts_divide_up(job->depth_block, kernel->words); /* of a chunk, packed elements */
-    const int64_t chunk_b = full_depth * kernel->packed_bytes * (job->shared ? job->range : job->column_block);
+    const int64_t chunk_b = full_depth * kernel->packed_bytes * kernel->columns, panel_bytes_b = job->line_b * kernel->packed_bytes * kernel->columns;
     const int64_t seen_stride_b = (job->shared ? job->range : job->column_block) / kernel->columns;
     for (int64_t group = 0; group < job->groups; group++) {
         const int64_t chunk_first = group * job->group, chunk_end = ts_min64(chunk_first + job->group, job->chunks);
@@ -474,7 +506,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
         uint8_t *seen_a = scratch + job->seen_a, *seen_b = columns_scratch + job->seen_b;
         uint8_t *cells_b = scratch + job->cells_b;
         if (job->shared) {
-            packed_b += chunk_first * chunk_b;
+            packed_b += column_first * job->line_b * kernel->packed_bytes + chunk_first * chunk_b;
             seen_b += chunk_first * seen_stride_b + column_first / kernel->columns;
         }
         for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
@@ -486,7 +518,7 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
             if (!job->shared) {
                 ts_cpu_offsets(job->sum_modes, spec->sum_count, job->columns.tensor, start, depth, depth_b);
                 pack_block(job, &job->columns, b, kernel->columns, column_count, columns_b, depth_b, depth, column_shifts, false,
-                           packed_b + n * chunk_b, ts_divide_up(depth, kernel->words) * kernel->columns, seen_b + n * seen_stride_b);
+                           packed_b + n * chunk_b, job->line_b * kernel->columns, seen_b + n * seen_stride_b);
             }
         }
         for (int64_t q = 0; q < column_panels; q++) {
@@ -503,10 +535,16 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
             for (int64_t chunk = chunk_first; chunk < chunk_end; chunk++) {
                 const int64_t n = chunk - chunk_first;
                 const int64_t depth = ts_divide_up(ts_min64(job->depth_block, spec->sum - chunk * job->depth_block), kernel->words);
-                const int64_t stride_b = depth * kernel->packed_bytes * kernel->columns;
                 const int64_t first_block = winners ? n * full_depth / kernel->winner_block : 0;
-                const uint8_t *panel_b = packed_b + n * chunk_b + (job->shared ? column_first / kernel->columns + q : q) * stride_b;
+                const uint8_t *panel_b = packed_b + q * panel_bytes_b + n * chunk_b;
+                /* What comes after this panel of columns is fetched meanwhile, some lines with each tile. */
+                const bool more = chunk + 1 < chunk_end || q + 1 < column_panels;
+                const uint8_t *next_b = chunk + 1 < chunk_end ? panel_b + chunk_b : packed_b + (q + 1) * panel_bytes_b;
+                const int64_t next_lines = more ? depth * kernel->columns * kernel->packed_bytes / TS_LINE_BYTES : 0;
                 for (int64_t p = 0; p < row_panels; p++) {
+                    for (int64_t line = p * next_lines / row_panels; line < (p + 1) * next_lines / row_panels; line++) {
+                        __builtin_prefetch(next_b + line * TS_LINE_BYTES, 0, 2);
+                    }
                     uint8_t *accumulators = tiles + (size_t)p * job->tile_bytes;
                     uint8_t *blocks = winners ? block_tiles + p * tile * kernel->block_bytes : NULL;
                     if (chunk + 1 == job->chunks) { /* a few lines at a time, which do not hold up the tile's own */
