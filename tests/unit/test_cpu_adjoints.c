@@ -153,8 +153,8 @@ static void adjoint_case(ts_algebra algebra)
     assert_int_equal(ts_allocate((size_t)d.count, cotangent_bytes, "test", &old.block), TENSUM_OK);
     memcpy(old.block, d.block, (size_t)d.count * cotangent_bytes);
     old.data = old.block + ((uint8_t *)d.data - d.block);
-    ts_run run = make_run(ts_cpu_adjoint_scratch(&spec, 3));
-    run.pool = random_pool();
+    ts_pool *pool = random_pool();
+    ts_run run = make_run(ts_cpu_adjoint_scratch(&spec, ts_pool_threads(pool)), pool);
     EXPECT(ts_cpu_adjoint(&spec, a.data, b.data, c.data, shares ? NULL : w.data, g.data, d.data, &run) == TENSUM_OK, "%s",
            tensum_last_error());
 

@@ -1,22 +1,11 @@
 /* Contractions and reductions of the CPU backend against plain loops: winners, accumulation, threads. */
 #include "cpu_cases.h"
 
-static void contract_case(ts_algebra algebra)
+/* sizes: of batch, left, right and sum modes. */
+static void contract_sizes(ts_algebra algebra, const int64_t sizes[4])
 {
     ts_mode modes[32] = {{0}};
     int32_t counts[4];
-    int64_t sizes[4] = {below(4) == 0 ? edge() : 1 + (below(3) == 0 ? below(4) : 0), edge(), edge(), edge()};
-    if (below(6) == 0) {
-        sizes[3] = 400 + below(3000);
-        sizes[1] = 1 + below(20);
-        sizes[2] = 1 + below(40);
-    }
-    if (below(60) == 0) {
-        sizes[below(4)] = 0;
-    }
-    while (sizes[0] * sizes[1] * sizes[2] * sizes[3] > 300000) {
-        sizes[below(3)] = 1 + below(9);
-    }
     int32_t total = 0;
     bool has[3][32] = {{false}};
     for (int class = 0; class < 4; class++) {
@@ -50,8 +39,8 @@ static void contract_case(ts_algebra algebra)
     assert_int_equal(ts_allocate((size_t)c.count, element, "test", &before), TENSUM_OK);
     memcpy(before, c.block, (size_t)c.count * element);
 
-    ts_run run = make_run(ts_cpu_contract_scratch(&spec, 3));
-    run.pool = random_pool();
+    ts_pool *pool = random_pool();
+    ts_run run = make_run(ts_cpu_contract_scratch(&spec, ts_pool_threads(pool)), pool);
     EXPECT(ts_cpu_contract(&spec, a.data, b.data, c.data, winners ? w.data : NULL, &run) == TENSUM_OK, "%s",
            tensum_last_error());
 
@@ -113,6 +102,35 @@ static void contract_case(ts_algebra algebra)
     ts_free(w.block);
 }
 
+static void contract_case(ts_algebra algebra)
+{
+    int64_t sizes[4] = {below(4) == 0 ? edge() : 1 + (below(3) == 0 ? below(4) : 0), edge(), edge(), edge()};
+    if (below(6) == 0) {
+        sizes[3] = 400 + below(3000);
+        sizes[1] = 1 + below(20);
+        sizes[2] = 1 + below(40);
+    }
+    if (below(60) == 0) {
+        sizes[below(4)] = 0;
+    }
+    while (sizes[0] * sizes[1] * sizes[2] * sizes[3] > 300000) {
+        sizes[below(3)] = 1 + below(9);
+    }
+    contract_sizes(algebra, sizes);
+}
+
+/* From 2^21 pairs on all workers share the packed columns, whose panels have several chunks and groups of them, the last ones shorter. */
+static void large_contract_case(ts_algebra algebra)
+{
+    const bool deep = case_seed % 8 == 2;
+    int64_t sizes[4] = {1 + below(2), 13 + below(deep ? 30 : 200), 33 + below(deep ? 60 : 300), 0};
+    if (case_seed % 4 != 2) { /* they take long */
+        return;
+    }
+    sizes[3] = (((int64_t)1 << 21) + below(1 << 19)) / (sizes[1] * sizes[2]) + 1;
+    contract_sizes(algebra, sizes);
+}
+
 static void reduce_sizes(ts_algebra algebra, bool long_sum)
 {
     ts_mode modes[32] = {{0}};
@@ -150,8 +168,8 @@ static void reduce_sizes(ts_algebra algebra, bool long_sum)
     assert_int_equal(ts_allocate((size_t)c.count, element, "test", &before), TENSUM_OK);
     assert_int_equal(ts_allocate((size_t)sizes[1] + 1, 8, "test", &sum_at), TENSUM_OK);
     memcpy(before, c.block, (size_t)c.count * element);
-    ts_run run = make_run(ts_cpu_reduce_scratch(&spec, 3));
-    run.pool = random_pool();
+    ts_pool *pool = random_pool();
+    ts_run run = make_run(ts_cpu_reduce_scratch(&spec, ts_pool_threads(pool)), pool);
     EXPECT(ts_cpu_reduce_step(&spec, a.data, c.data, winners ? w.data : NULL, &run) == TENSUM_OK, "%s", tensum_last_error());
     for (int64_t s = 0; s < sizes[1]; s++) {
         sum_at[s] = offset_of(modes + kept, sum, offsetof(ts_mode, a), s);
@@ -212,6 +230,7 @@ static void contractions(void **state)
 {
     (void)state;
     for_all_pairs(contract_case);
+    for_all_pairs(large_contract_case);
 }
 
 /* A program asks for what a run with winners takes; a run that does not want them must not take more. */
