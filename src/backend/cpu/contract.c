@@ -10,6 +10,7 @@
 #define MOST_NUMBERED 255                    /* blocks of a group, where their numbers are bytes */
 #define TILES_BYTES ((int64_t)1 << 20)       /* accumulators that wait for the next group */
 #define TASK_ROWS 144                        /* of a task, at most */
+#define SMALL_TASK_ROWS 72                   /* where a product is small */
 #define MOST_SIMULATED 8                     /* workers whose tasks are shared out one by one */
 
 typedef struct contract_side {
@@ -118,17 +119,17 @@ static int64_t longest_share(int64_t row_panels, int64_t column_panels, shares b
     return most;
 }
 
-/* The best shares of at most `most` panels of rows, two tasks for every worker if there are: some begin late. */
-static shares share_out(int64_t row_panels, int64_t column_panels, int64_t most, int64_t threads, bool shifted)
+/* The best shares of at most `most` panels of rows that make `least` tasks, if any do. */
+static shares share_out(int64_t row_panels, int64_t column_panels, int64_t most, int64_t threads, int64_t least, bool shifted)
 {
     shares best = {ts_divide_up(row_panels, ts_divide_up(row_panels, most)), 1};
     int64_t best_load = INT64_MAX;
     for (int64_t p = most; p >= ts_max64(1, most / 4) && threads > 1; p--) {
-        const int64_t blocks = ts_divide_up(row_panels, p), parts[] = {1, 2, 3, ts_divide_up(2 * threads, blocks)};
+        const int64_t blocks = ts_divide_up(row_panels, p), parts[] = {1, 2, 3, ts_divide_up(least, blocks)};
         for (int i = 0; i < 4; i++) {
             const shares by = {ts_divide_up(row_panels, blocks), ts_min64(parts[i], column_panels)}; /* as many blocks, of one size */
             const int64_t load = longest_share(row_panels, column_panels, by, threads, shifted);
-            if (blocks * by.parts >= 2 * threads && load < best_load) {
+            if (blocks * by.parts >= least && load < best_load) {
                 best = by;
                 best_load = load;
             }
@@ -167,7 +168,11 @@ static void lay_out(contract_job *job, int64_t threads)
     const double pairs = (double)spec->left * (double)spec->right * (double)spec->sum;
     job->range = SHARED_BYTES / (depth_packed * packed * kernel->columns * job->chunks);
     const bool large = pairs >= 1 << 21 && job->range >= 8;
-    const shares by = share_out(row_panels, large ? ts_min64(job->range, column_panels) : 1, most, threads, kernel->shifted);
+    /* Of a large product two tasks for every worker, as some begin late, and two in all, for which columns are packed once, unless rows
+     * are so few that packed columns would only go through memory. In a small one each task packs the columns for itself. */
+    const int64_t few = ts_max64(1, SMALL_TASK_ROWS / kernel->rows), half = row_panels > few ? ts_divide_up(row_panels, 2) : row_panels;
+    const shares by = large ? share_out(row_panels, ts_min64(job->range, column_panels), ts_min64(most, half), threads, 2 * threads, kernel->shifted)
+                            : share_out(row_panels, 1, ts_min64(most, few), spec->batch < threads ? threads : 1, 1, kernel->shifted);
     const int64_t panels = by.panels;
     job->row_block = panels * kernel->rows;
     job->row_blocks = ts_divide_up(row_panels, panels);
