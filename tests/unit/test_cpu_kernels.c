@@ -131,6 +131,21 @@ static void large_contract_case(ts_algebra algebra)
     contract_sizes(algebra, sizes);
 }
 
+/* Columns that are too large to be packed all at once. */
+static void columns_in_ranges(void **state)
+{
+    const ts_algebra algebra = algebra_of(TENSUM_SUM_PRODUCT, TENSUM_C128);
+    (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* half a billion pairs; what threads share is the same in large_contract_case() */
+#endif
+    for (case_seed = 1; case_seed <= 4; case_seed++) {
+        const int64_t sizes[4] = {1, 30, 500 + (int64_t)case_seed, 9001}; /* 72 MB */
+        ts_random_seed(&generator, case_seed);
+        contract_sizes(algebra, sizes);
+    }
+}
+
 static void reduce_sizes(ts_algebra algebra, bool long_sum)
 {
     ts_mode modes[32] = {{0}};
@@ -264,6 +279,7 @@ static void reductions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(contractions), cmocka_unit_test(reductions), cmocka_unit_test(scratch_for_values)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(contractions), cmocka_unit_test(columns_in_ranges), cmocka_unit_test(reductions),
+                                       cmocka_unit_test(scratch_for_values)};
     return cmocka_run_group_tests(tests, make_pools, end_pools);
 }

@@ -94,16 +94,19 @@ typedef struct shares {
 
 /* Time of a task, in quarters of what a panel of rows times one of columns takes: packing a panel of rows takes about one, or six where
  * exponentials are packed, reading a panel of columns for the first time, from where all workers' columns are, some more. */
-static int64_t task_time(int64_t panels, int64_t width, bool shifted) { return panels * (4 * width + (shifted ? 6 : 1)) + 2 * width; }
+static double task_time(int64_t panels, int64_t width, bool shifted)
+{
+    return (double)panels * (4.0 * (double)width + (shifted ? 6.0 : 1.0)) + 2.0 * (double)width;
+}
 
 /* Time of the worker that has most to do, where each takes the next task when it is done with one. */
-static int64_t longest_share(int64_t row_panels, int64_t column_panels, shares by, int64_t threads, bool shifted)
+static double longest_share(int64_t row_panels, int64_t column_panels, shares by, int64_t threads, bool shifted)
 {
     const int64_t blocks = ts_divide_up(row_panels, by.panels), width = ts_divide_up(column_panels, by.parts);
-    int64_t loads[MOST_SIMULATED] = {0}, most = 0;
+    double loads[MOST_SIMULATED] = {0}, most = 0;
     if (threads > MOST_SIMULATED || blocks * by.parts > 8 * threads) { /* at most so much */
-        const int64_t all = by.parts * task_time(row_panels, width, shifted) + (blocks - 1) * by.parts * 2 * width;
-        return (all + (threads - 1) * task_time(by.panels, width, shifted)) / threads;
+        const double all = (double)by.parts * (task_time(row_panels, width, shifted) + (double)(blocks - 1) * 2.0 * (double)width);
+        return (all + (double)(threads - 1) * task_time(by.panels, width, shifted)) / (double)threads;
     }
     for (int64_t task = 0; task < blocks * by.parts; task++) {
         const int64_t row = task % blocks * by.panels, column = task / blocks * width;
@@ -114,26 +117,33 @@ static int64_t longest_share(int64_t row_panels, int64_t column_panels, shares b
         if (column < column_panels) {
             loads[idle] += task_time(ts_min64(by.panels, row_panels - row), ts_min64(width, column_panels - column), shifted);
         }
-        most = ts_max64(most, loads[idle]);
+        most = loads[idle] > most ? loads[idle] : most;
     }
     return most;
 }
 
-/* The best shares of at most `most` panels of rows that make `least` tasks, if any do. */
+/* The best shares of at most `most` panels of rows; those that make fewer than `least` tasks only if there are no others. */
 static shares share_out(int64_t row_panels, int64_t column_panels, int64_t most, int64_t threads, int64_t least, bool shifted)
 {
     shares best = {ts_divide_up(row_panels, ts_divide_up(row_panels, most)), 1};
-    int64_t best_load = INT64_MAX;
+    double best_load = INFINITY;
+    int64_t last = 0;
     for (int64_t p = most; p >= ts_max64(1, most / 4) && threads > 1; p--) {
         const int64_t blocks = ts_divide_up(row_panels, p), parts[] = {1, 2, 3, ts_divide_up(least, blocks)};
-        for (int i = 0; i < 4; i++) {
-            const shares by = {ts_divide_up(row_panels, blocks), ts_min64(parts[i], column_panels)}; /* as many blocks, of one size */
-            const int64_t load = longest_share(row_panels, column_panels, by, threads, shifted);
-            if (blocks * by.parts >= least && load < best_load) {
+        const int64_t panels = ts_divide_up(row_panels, blocks); /* as many blocks, of one size */
+        for (int i = 0; i < 4 && panels != last; i++) {
+            const shares by = {panels, ts_min64(parts[i], column_panels)};
+            if (i > 0 && by.parts == 1) {
+                continue;
+            }
+            const double few = ts_divide_up(row_panels, panels) * by.parts < least ? 1e6 : 1.0;
+            const double load = few * longest_share(row_panels, column_panels, by, threads, shifted);
+            if (load < best_load) {
                 best = by;
                 best_load = load;
             }
         }
+        last = panels;
     }
     return best;
 }
