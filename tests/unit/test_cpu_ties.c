@@ -19,6 +19,7 @@
 #define MOST_RIGHT 150
 #define MOST_SUM 6500
 #define PLANTED 3 /* in a row of a, and in a column of b */
+#define MOST_GAP 3 /* elements behind a row of winners, which are nobody's */
 
 static uint64_t state = 20240607;
 static int64_t below(int64_t bound)
@@ -61,10 +62,12 @@ static void one_case(ts_algebra algebra)
     const bool low = algebra.semiring == TENSUM_MIN_PLUS || algebra.semiring == TENSUM_MIN_TIMES || algebra.semiring == TENSUM_MIN_MAX;
     const bool by_rows = below(2) == 0, a_by_rows = below(2) == 0, b_by_rows = below(2) == 0; /* planted in a; memory orders */
     const int usual = bits ? 0 : low ? 3 : 1, best = bits ? 1 : low ? 1 : 3, other = bits ? 1 : 2;
+    const bool apart = below(4) == 0; /* columns of winners do not lie side by side */
+    const int64_t column = apart ? left : 1, row = apart ? 1 : right + below(MOST_GAP + 1);
     int64_t first[MOST_LEFT > MOST_RIGHT ? MOST_LEFT : MOST_RIGHT];
     ts_mode modes[3] = {
-        {.extent = left, .a = a_by_rows ? sum : 1, .c = right, .w = right},
-        {.extent = right, .b = b_by_rows ? 1 : sum, .c = 1, .w = 1},
+        {.extent = left, .a = a_by_rows ? sum : 1, .c = right, .w = row},
+        {.extent = right, .b = b_by_rows ? 1 : sum, .c = 1, .w = column},
         {.extent = sum, .a = a_by_rows ? 1 : left, .b = b_by_rows ? right : 1},
     };
     for (int64_t i = 0; i < left * sum; i++) {
@@ -90,10 +93,17 @@ static void one_case(ts_algebra algebra)
         assert_int_equal(ts_allocate_aligned(run.scratch_bytes, "scratch", &run.scratch), TENSUM_OK);
         memset(run.scratch, 0x7f, run.scratch_bytes);
     }
+    memset(winners, 0x55, (size_t)(MOST_LEFT * (MOST_RIGHT + MOST_GAP)) * sizeof *winners);
     assert_int_equal(ts_cpu_contract(&spec, a, b, c, winners, &run), TENSUM_OK);
+    const unsigned char *bytes = (const unsigned char *)winners;
+    for (int64_t i = 0; i < left && !apart; i++) {
+        for (int64_t at = (i * row + right) * spec.winner_bytes; at < (i + 1) * row * spec.winner_bytes; at++) {
+            assert_int_equal(bytes[at], 0x55);
+        }
+    }
     for (int64_t i = 0; i < left; i++) {
         for (int64_t j = 0; j < right; j++) {
-            const int64_t at = i * right + j, expected = first[by_rows ? i : j];
+            const int64_t at = i * row + j * column, expected = first[by_rows ? i : j];
             const int64_t found = spec.winner_bytes == 4 ? ((const int32_t *)winners)[at] : winners[at];
             if (found != expected) {
                 fail_msg("%s %s %lld x %lld x %lld, %s: winner[%lld,%lld] is %lld, expected %lld",
@@ -112,7 +122,7 @@ static void first_of_equals_wins(void **unused)
     assert_int_equal(ts_allocate(MOST_LEFT * MOST_SUM, 8, "test", &a), TENSUM_OK);
     assert_int_equal(ts_allocate(MOST_RIGHT * MOST_SUM, 8, "test", &b), TENSUM_OK);
     assert_int_equal(ts_allocate(MOST_LEFT * MOST_RIGHT, 8, "test", &c), TENSUM_OK);
-    assert_int_equal(ts_allocate(MOST_LEFT * MOST_RIGHT, 8, "test", &winners), TENSUM_OK);
+    assert_int_equal(ts_allocate(MOST_LEFT * (MOST_RIGHT + MOST_GAP), 8, "test", &winners), TENSUM_OK);
     for (int semiring = 0; semiring < TENSUM_SEMIRING_COUNT; semiring++) {
         for (int dtype = 0; dtype < TENSUM_DTYPE_COUNT; dtype++) {
             const ts_algebra algebra = {.semiring = (tensum_semiring)semiring, .dtype = (tensum_dtype)dtype};

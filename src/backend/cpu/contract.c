@@ -363,7 +363,8 @@ static void pack_shared(void *argument, int64_t index, int32_t worker)
     }
 }
 
-/* What was found in one group of chunks, with what the groups before it found: kept in `tile` until the last. */
+/* What was found in one group of chunks, with what the groups before it found: kept in `tile` until the last. For one group whose
+ * columns lie side by side find() does this itself. */
 static void put_winners(const contract_job *job, int64_t group, const int32_t *found, int64_t *tile, int64_t rows,
                         int64_t columns, int64_t offset, const int64_t *rows_w, const int64_t *columns_w)
 {
@@ -371,13 +372,6 @@ static void put_winners(const contract_job *job, int64_t group, const int32_t *f
     const int64_t width = job->kernel->columns, base = group * job->group * job->depth_block;
     int64_t alone[TS_MAX_TILE_COLUMNS];
     for (int64_t i = 0; i < rows; i++, found += width) {
-        if (job->groups == 1 && narrow && unit) {
-            int32_t *to = (int32_t *)job->winners + offset + rows_w[i] + columns_w[0];
-            for (int64_t j = 0; j < columns; j++) {
-                to[j] = found[j] < 0 ? 0 : found[j];
-            }
-            continue;
-        }
         int64_t *row = job->groups > 1 ? tile + i * width : alone;
         if (group == 0) {
             for (int64_t j = 0; j < columns; j++) {
@@ -584,14 +578,19 @@ static void multiply_block(void *argument, int64_t index, int32_t worker)
                 }
             }
             if (winners) {
+                const int64_t *columns_to = columns_w + q * kernel->columns;
+                const bool straight = job->groups == 1 && ts_cpu_unit(columns_to, columns);
                 const ts_cpu_find find = {
                     .depth = until - from, .accumulators = tiles, .blocks = block_tiles, .a = packed_a, .b = cells_b,
                     .some = group > 0, .positions = scratch + job->positions, .line = job->line,
                     .row_count = (int32_t)row_count, .column_count = (int32_t)columns, .winners = found,
+                    .to = straight ? (uint8_t *)job->winners + (batch_w + columns_to[0]) * spec->winner_bytes : NULL,
+                    .rows = rows_w, .wide = spec->winner_bytes == 8,
                 };
                 kernel->find(&find);
-                put_winners(job, group, found, winner_tiles + number * tile, row_count, columns, batch_w, rows_w,
-                            columns_w + q * kernel->columns);
+                if (!straight) {
+                    put_winners(job, group, found, winner_tiles + number * tile, row_count, columns, batch_w, rows_w, columns_to);
+                }
             }
             if (!last) {
                 continue;

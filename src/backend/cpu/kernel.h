@@ -70,7 +70,35 @@ typedef struct ts_cpu_find {
     int32_t row_count, column_count;
     uint8_t *positions;    /* [tile], scratch */
     int32_t *winners;      /* as accumulators: the number of a depth, or TS_FOUND_... */
+    /* Or, where `to` is not NULL, results of all depths: columns lie side by side, rows at these offsets, 0 for TS_FOUND_... */
+    void *to;
+    const int64_t *rows;
+    bool wide;             /* 64 bits */
 } ts_cpu_find;
+
+/* What was found for a row of `width` accumulators. */
+static inline __attribute__((always_inline)) void ts_cpu_put_found(const ts_cpu_find *f, int32_t row, const int32_t *found, int width)
+{
+    const int32_t columns = f->column_count; /* what is written could be f's */
+    if (f->to == NULL) {
+        memcpy(f->winners + row * width, found, (size_t)width * sizeof *found);
+    } else if (f->wide) {
+        int64_t *to = (int64_t *)f->to + f->rows[row];
+        for (int32_t j = 0; j < columns; j++) {
+            to[j] = found[j] < 0 ? 0 : found[j];
+        }
+    } else if (columns == width) {
+        int32_t *to = (int32_t *)f->to + f->rows[row];
+        for (int32_t j = 0; j < width; j++) {
+            to[j] = found[j] < 0 ? 0 : found[j];
+        }
+    } else {
+        int32_t *to = (int32_t *)f->to + f->rows[row];
+        for (int32_t j = 0; j < columns; j++) {
+            to[j] = found[j] < 0 ? 0 : found[j];
+        }
+    }
+}
 
 /* A small piece by plain loops. Offsets in elements. */
 typedef struct ts_cpu_direct {

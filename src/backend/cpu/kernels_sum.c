@@ -68,12 +68,16 @@ static void first_words(int64_t depth, const void *packed_a, const void *packed_
 
 static void find_bit(const ts_cpu_find *f)
 {
-    const uint64_t *found = f->accumulators;
+    enum { COLUMNS = TS_TILE_VECTORS * TS_VECTOR_BYTES / 8 };
+    const uint64_t *words = f->accumulators;
     const int64_t *numbers = f->blocks;
-    const int32_t columns = TS_TILE_VECTORS * TS_VECTOR_BYTES / 8;
-    for (int32_t at = 0; at < f->row_count * columns; at++) {
-        const bool here = numbers[at] >= 0 && found[at] != 0; /* otherwise in an earlier group, or not there */
-        f->winners[at] = here ? (int32_t)(numbers[at] * 64 + __builtin_ctzll(found[at])) : TS_FOUND_NONE;
+    int32_t found[COLUMNS];
+    for (int32_t i = 0; i < f->row_count; i++, words += COLUMNS, numbers += COLUMNS) {
+        for (int j = 0; j < COLUMNS; j++) {
+            const bool here = numbers[j] >= 0 && words[j] != 0; /* otherwise in an earlier group, or not there */
+            found[j] = here ? (int32_t)(numbers[j] * 64 + __builtin_ctzll(words[j])) : TS_FOUND_NONE;
+        }
+        ts_cpu_put_found(f, i, found, COLUMNS);
     }
 }
 unsigned TS_CPU_NAME3(ts_cpu_pack, words, TS_ISA)(const ts_cpu_panel *panel, void *packed);
