@@ -333,6 +333,32 @@ VECTOR_INLINE ts_v_i64 ts_vsaturate_i64(ts_v_i64 x, ts_v_i64 y)
 }
 #endif
 
+/* ---- element i of 16 bytes in all lanes ---- */
+#if defined(TS_ISA_AVX512) /* loaded once: loads are what a search in the first-level cache waits for */
+typedef __m512i ts_few;
+VECTOR_INLINE ts_few ts_load_few(const void *from) { return _mm512_castsi128_si512(_mm_load_si128(from)); }
+#define SPREAD(p, bits)                                                            \
+    VECTOR_INLINE ts_v_##p ts_vspread_##p(ts_few few, int i)                       \
+    {                                                                              \
+        return (ts_v_##p)_mm512_permutexvar_epi##bits(_mm512_set1_epi##bits((int##bits##_t)i), few); \
+    }
+SPREAD(f32, 32)
+SPREAD(f64, 64)
+SPREAD(i16, 16)
+SPREAD(i32, 32)
+SPREAD(i64, 64)
+#else
+typedef const void *ts_few;
+VECTOR_INLINE ts_few ts_load_few(const void *from) { return from; }
+#define SPREAD(p) \
+    VECTOR_INLINE ts_v_##p ts_vspread_##p(ts_few few, int i) { return ((const ts_c_##p *)few)[i] - (ts_v_##p){0}; }
+SPREAD(f32)
+SPREAD(f64)
+SPREAD(i16)
+SPREAD(i32)
+SPREAD(i64)
+#endif
+
 /* ---- equality: a bit mask, ts_match_bits_<p> bits per lane, lane 0 lowest ---- */
 #if defined(TS_ISA_AVX512)
 VECTOR_INLINE uint64_t ts_vmatch_f32(ts_v_f32 x, ts_v_f32 y) { return _mm512_cmp_ps_mask((__m512)x, (__m512)y, _CMP_EQ_OQ); }
