@@ -110,6 +110,10 @@ TS_DEVICE void ts_stages_init(uint64_t *stages, int count, int threads, bool fir
         asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full), "r"(threads) : "memory");
         asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(full + 8), "r"(threads / TS_RELEASING) : "memory");
     }
+#if __CUDA_ARCH__ >= 900
+    /* Copies by blocks see the barriers, and overwrite what threads have left in shared memory, after this. */
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
 }
 TS_DEVICE void ts_stage_try(uint64_t *barrier, uint32_t parity)
 {
