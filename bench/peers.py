@@ -22,6 +22,8 @@ import sys
 import tempfile
 import time
 
+import figure
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PEERS = ("tropical_gemm", "numpy", "torch", "opt_einsum", "cotengra")
 
@@ -264,23 +266,6 @@ def measure(options, case):
     return row
 
 
-def plot(rows, threads, path):
-    try:
-        import matplotlib
-    except ImportError:
-        return
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-    names = [f"{r['work']} / {r['peer']}" for r in rows]
-    figure, axes = pyplot.subplots(figsize=(8, 0.8 + 0.3 * len(rows)))
-    axes.barh(names[::-1], [r["ratio"] for r in rows[::-1]], color="#4477aa")
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_xlabel(f"peer's time / tensum's time, {threads} thread{'s' if threads > 1 else ''}")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tensum", default=str(ROOT / "build" / "tensum"))
@@ -316,7 +301,8 @@ def main():
     stem = options.output / f"peers-{options.threads}"
     stem.with_suffix(".json").write_text(json.dumps({"machine": options.machine, "instruction_set": isa, "versions": versions,
                                                      "rows": rows}, indent=1) + "\n")
-    plot(rows, options.threads, stem.with_suffix(".svg"))
+    figure.bars(stem.with_suffix(".svg"), [(f"peer's time / tensum's time, {options.threads} thread{'s' if options.threads > 1 else ''}",
+                                            {f"{row['work']} / {row['peer']}": row["ratio"] for row in rows}, True)])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Time tensum and installed peers on one GPU, alternating, and write bench/results/peers_gpu.json.
+"""Time tensum and installed peers on one GPU, alternating; write bench/results/peers_gpu.json and a plot beside it.
 
     bench/peers_gpu.py [--tensum BUILD/tensum] [--rounds 3] [--only TEXT] [--data FOLDER] [--sizes 256,512,...]
+                       [--output FILE] [--draw FILE]
 
 Peers that are not installed are left out: PyTorch (step by step, and as a replayed CUDA graph), CuPy, opt_einsum (on
 PyTorch tensors). Every row is the median over the rounds; a ratio above 1 says that tensum is faster. All operands lie on
 the GPU, and calls are waited for twenty at a time. The last column is the share of a ceiling: for products the rate at
-which the instructions of a pair can be issued, for moves the rate of a copy by PyTorch.
+which the instructions of a pair can be issued, for moves the rate of a copy by PyTorch. --draw times nothing and draws the plot
+of a file of results, for where the GPU's machine has no matplotlib.
 """
 import argparse
 import importlib
@@ -17,6 +19,8 @@ import statistics
 import subprocess
 import sys
 import time
+
+import figure
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
@@ -184,6 +188,13 @@ def cases(options, torch, cupy, opt_einsum):
         yield "549 steps max_plus gradient", [*network, "max_plus", "--gradient"], {}, None
 
 
+def draw(results, path):
+    rows = results["rows"]
+    figure.bars(path, [(f"peer's time / tensum's time, {results['device']}",
+                        {f"{row['work']} / {peer}": time / row["tensum_seconds"] for row in rows for peer, time in row["peers"].items()}, True),
+                       ("share of the ceiling", {row["work"]: row["share_of_ceiling"] for row in rows if row["share_of_ceiling"]}, False)])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tensum", default=str(ROOT / "build" / "tensum"))
@@ -194,7 +205,11 @@ def main():
     parser.add_argument("--data", type=pathlib.Path,
                         default=pathlib.Path(os.environ.get("TENSUM_DATA", ROOT / ".." / "shared" / "data")))
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "bench" / "results" / "peers_gpu.json")
+    parser.add_argument("--draw", type=pathlib.Path, metavar="FILE", help="draw the plot of these results and time nothing")
     options = parser.parse_args()
+    if options.draw:
+        draw(json.loads(options.draw.read_text()), options.draw.with_suffix(".svg"))
+        return
     torch, cupy, opt_einsum = optional("torch"), optional("cupy"), optional("opt_einsum")
     if torch is None or not torch.cuda.is_available():
         sys.exit("PyTorch with a GPU is needed")
@@ -230,8 +245,9 @@ def main():
           f"tensum_einsum of two in {overhead['einsum_seconds_median'] * 1e6:.1f} us")
     versions = {m: getattr(optional(m), "__version__", None) for m in ("torch", "cupy", "opt_einsum")}
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps({"device": torch.cuda.get_device_name(0), "versions": versions, "rows": rows,
-                                          "overhead": overhead}, indent=1) + "\n")
+    results = {"device": torch.cuda.get_device_name(0), "versions": versions, "rows": rows, "overhead": overhead}
+    options.output.write_text(json.dumps(results, indent=1) + "\n")
+    draw(results, options.output.with_suffix(".svg"))
 
 
 if __name__ == "__main__":
