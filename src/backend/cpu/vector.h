@@ -240,6 +240,33 @@ VECTOR_INLINE ts_v_f64 ts_vfnma_f64(ts_v_f64 s, ts_v_f64 x, ts_v_f64 y) { return
 #define TS_HAS_FMA 0
 #endif
 
+/* ts_store_f16 of a row, count a multiple of 16: the instruction keeps what a NaN carries. */
+#if defined(TS_ISA_AVX512)
+#define TS_STORES_ROWS_f16 1
+VECTOR_INLINE void ts_store_row_f16(uint16_t *to, const float *from, int count)
+{
+    for (int i = 0; i < count; i += 16) {
+        const __m512 x = _mm512_loadu_ps(from + i);
+        const __m256i half = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
+        const __m256i nan = _mm256_or_si256(_mm256_and_si256(half, _mm256_set1_epi16(INT16_MIN)), _mm256_set1_epi16(0x7e00));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_mask_mov_epi16(half, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), nan));
+    }
+}
+#elif defined(TS_ISA_AVX2)
+#define TS_STORES_ROWS_f16 1
+VECTOR_INLINE void ts_store_row_f16(uint16_t *to, const float *from, int count)
+{
+    for (int i = 0; i < count; i += 8) {
+        const __m256 x = _mm256_loadu_ps(from + i);
+        const __m256i unordered = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+        const __m128i half = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
+        const __m128i nan = _mm_or_si128(_mm_and_si128(half, _mm_set1_epi16(INT16_MIN)), _mm_set1_epi16(0x7e00));
+        const __m128i mask = _mm_packs_epi32(_mm256_castsi256_si128(unordered), _mm256_extracti128_si256(unordered, 1));
+        _mm_storeu_si128((__m128i *)(void *)(to + i), _mm_blendv_epi8(half, nan, mask));
+    }
+}
+#endif
+
 /* Keeps the compiler from seeing what a vector holds, as it would turn fma(x, 1, y) into the addition it stands for. */
 #if defined(TS_ISA_AVX512)
 #define HIDE(v) __asm__("" : "+v"(v))
