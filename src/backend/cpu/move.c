@@ -23,7 +23,7 @@ typedef struct move {
     size_t element;
     const uint8_t *a;
     uint8_t *c;
-    bool inner_unit_c, inner_unit_a;
+    bool inner_unit_c, inner_unit_a, inner_one_a; /* one: all the same element */
 } move;
 
 #define COPY_TILE(type)                                                                                          \
@@ -35,6 +35,11 @@ typedef struct move {
             type *y = c + m->outer_c[i];                                                                         \
             if (m->inner_unit_c && m->inner_unit_a) {                                                            \
                 memcpy(y + m->inner_c[0], x + m->inner_a[0], (size_t)inner * sizeof *y);                         \
+            } else if (m->inner_unit_c && m->inner_one_a) {                                                      \
+                const type one = x[m->inner_a[0]];                                                               \
+                for (int64_t j = 0; j < inner; j++) {                                                            \
+                    y[j] = one;                                                                                  \
+                }                                                                                                \
             } else if (m->inner_unit_c) {                                                                        \
                 for (int64_t j = 0; j < inner; j++) {                                                            \
                     y[j] = x[m->inner_a[j]];                                                                     \
@@ -207,6 +212,10 @@ void ts_cpu_move(const ts_mode *modes, int32_t count, size_t element_bytes, cons
     m.c = c;
     m.inner_unit_c = m.inner_c[0] == 0 && ts_cpu_unit(m.inner_c, m.inner);
     m.inner_unit_a = ts_cpu_unit(m.inner_a, m.inner);
+    m.inner_one_a = true;
+    for (int64_t i = 1; i < m.inner; i++) {
+        m.inner_one_a = m.inner_one_a && m.inner_a[i] == m.inner_a[0];
+    }
     m.tiles_per_task = ts_max64(1, TASK_ELEMENTS / (m.inner * m.outer));
     ts_pool_run(pool, (m.tiles + m.tiles_per_task - 1) / m.tiles_per_task, copy_task, &m);
 }
