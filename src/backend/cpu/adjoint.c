@@ -8,20 +8,28 @@
 #include "algebra/element.h"
 
 #define ADJOINT_BLOCK 512
-#define ROWS_PER_TASK_ELEMENTS 16384
-#define GROUP_ROWS 16
-#define GROUP_SUMS 2048 /* sums of a row, all levels: those of a group stay in cache */
+#define MOST_OF_A_TASK 16384 /* elements of rows, of the gradient and of the result */
+#define GROUP_ROWS 16        /* a cache line of winners */
+#define GROUP_SUMS 2048      /* sums of a row, all levels: those of a group stay in cache */
+#define AHEAD 2              /* positions whose winners and cotangents are fetched before they are needed */
 
-typedef enum route {
-    ROUTE_ALL,      /* max_plus: the cotangent goes to the winner */
-    ROUTE_FACTOR,   /* max_times: times the other operand's factor */
-    ROUTE_ATTAINING /* max_min: to the operand that holds the smaller factor */
-} route;
+/* What of a result's cotangent goes to its winner. */
+typedef enum winner_rule {
+    RULE_ALL,     /* max_plus: the cotangent */
+    RULE_FACTOR,  /* max_times: times the other operand's factor */
+    RULE_SMALLER, /* max_min: the cotangent, in the operand that holds the smaller factor, and nothing in the other one */
+    RULE_SMALLER_OR_TIE,
+    RULE_LARGER,
+    RULE_LARGER_OR_TIE
+} winner_rule;
+static inline bool by_factors(winner_rule rule) { return rule >= RULE_SMALLER; }
+static inline bool to_smaller(winner_rule rule) { return rule == RULE_SMALLER || rule == RULE_SMALLER_OR_TIE; }
+static inline bool to_tie(winner_rule rule) { return rule == RULE_SMALLER_OR_TIE || rule == RULE_LARGER_OR_TIE; }
 
 typedef struct adjoint_job {
     tensum_dtype dtype;
-    route route;
-    bool attained_by_smaller, tie_here, accumulate, other_ready;
+    winner_rule rule;
+    bool accumulate;
     uint8_t winner_bytes;
     const void *data_here, *data_other, *c, *winners, *g;
     void *d;
@@ -31,15 +39,27 @@ typedef struct adjoint_job {
     int64_t batch, here, other, sum;
     int32_t levels;
     int64_t rows_per_task;
-    uint8_t *scratch;
-    size_t worker_bytes, sum_here, sum_other, sum_d, level_sums;
+    int64_t *sum_here, *sum_other, *sum_d; /* offsets of the sum, the same for all rows */
+    int64_t step_here, step_other;         /* what they ascend by where the sum is one mode */
+    bool sum_unit;                         /* those of d ascend by one */
+    uint8_t *scratch; /* what workers have of their own, behind those offsets */
+    size_t shared_bytes, worker_bytes, sum_here_at, sum_other_at, sum_d_at, level_sums, factors;
 } adjoint_job;
 
-/* Rows that are summed together, and their offsets. */
+/* A block of positions of the summed class: offsets in winners, cotangents and the other operand, from first_* on. */
+typedef struct block_offsets {
+    int64_t loaded, count; /* loaded: the first position of the tables, -1 for none */
+    int64_t first_w, first_g, first_data;
+    int64_t w[ADJOINT_BLOCK], g[ADJOINT_BLOCK], data[ADJOINT_BLOCK];
+    bool w_unit, g_unit; /* they ascend by one */
+} block_offsets;
+
+/* Rows of one batch item that are summed together, and their offsets. `across`: winners of neighbouring rows lie nearer to
+ * each other than those of a row or, of one position, neighbouring rows of the gradient than a row's elements. Sums are then [level][sum][GROUP_ROWS], else [row][level][sum]. */
 typedef struct row_group {
     int64_t count, here[GROUP_ROWS], w[GROUP_ROWS], g[GROUP_ROWS], d[GROUP_ROWS], batch_other;
-    const int64_t *sum_here, *sum_other, *sum_d;
-    int64_t *other_w, *other_g, *other_data;
+    bool across, in_place; /* in_place: sums are the gradient's elements themselves */
+    void *levels, *factors; /* factors: [sum][GROUP_ROWS] of the rows, where they decide who attains and `across` */
 } row_group;
 
 static double number(tensum_dtype dtype, const void *data, int64_t at)
@@ -61,14 +81,53 @@ static double number(tensum_dtype dtype, const void *data, int64_t at)
 static bool attains(const adjoint_job *job, double x, double y)
 {
     if (x != x) {
-        return y == y || job->tie_here;
+        return y == y || to_tie(job->rule);
     }
-    return (job->attained_by_smaller ? x < y : x > y) || (x == y && job->tie_here);
+    return (to_smaller(job->rule) ? x < y : x > y) || (x == y && to_tie(job->rule));
 }
 
 static int64_t distance(const int64_t *offsets)
 {
     return offsets[1] > offsets[0] ? offsets[1] - offsets[0] : offsets[0] - offsets[1];
+}
+
+/* Of a row, beside its elements. */
+static bool few_winners(const adjoint_job *job) { return job->other < job->sum / 8; }
+
+static void load_block(const adjoint_job *job, int64_t first, block_offsets *block)
+{
+    const int32_t modes = job->other_mode_count;
+    const ts_cpu_tensor tensors[3] = {TS_TENSOR_W, TS_TENSOR_G, job->other_tensor};
+    int64_t *const tables[3] = {block->w, block->g, block->data};
+    int64_t *const starts[3] = {&block->first_w, &block->first_g, &block->first_data};
+    block->count = ts_min64(ADJOINT_BLOCK, job->other - first);
+    if (block->count == 0) {
+        return;
+    }
+    const bool load = block->loaded < 0 || (modes > 1 && block->loaded != first);
+    for (int t = 0; t < 3; t++) {
+        *starts[t] = 0;
+        if (modes <= 1) { /* the first block's tables serve all */
+            ts_cpu_offsets(job->other_modes, modes, tensors[t], first, 1, starts[t]);
+        }
+        if (load) {
+            ts_cpu_offsets(job->other_modes, modes, tensors[t], modes <= 1 ? 0 : first, block->count, tables[t]);
+        }
+    }
+    if (load) {
+        block->loaded = first;
+        block->w_unit = ts_cpu_unit(block->w, block->count);
+        block->g_unit = ts_cpu_unit(block->g, block->count);
+    }
+}
+
+static __attribute__((noinline)) void copy_winners(const adjoint_job *job, int64_t base, const int64_t *offsets,
+                                                   int64_t count, int32_t *to)
+{
+    for (int64_t i = 0; i < count; i++) {
+        to[i] = job->winner_bytes == 4 ? ((const int32_t *)job->winners)[base + offsets[i]]
+                                       : (int32_t)((const int64_t *)job->winners)[base + offsets[i]];
+    }
 }
 
 #define TS_G float
@@ -93,17 +152,28 @@ static size_t take(size_t *bytes, int64_t count, size_t element)
     return at;
 }
 
+/* Are sums of a group kept? */
+static bool sums_fit(const adjoint_job *job) { return job->sum * job->levels <= GROUP_SUMS; }
+
 static void lay_out(adjoint_job *job)
 {
-    size_t worker = 0;
+    size_t shared = 0, worker = 0;
     job->levels = tree_levels(job->other);
-    job->sum_here = take(&worker, job->sum, 8);
-    job->sum_other = take(&worker, job->sum, 8);
-    job->sum_d = take(&worker, job->sum, 8);
-    job->level_sums = take(&worker, job->sum * job->levels * (job->sum * job->levels <= GROUP_SUMS ? GROUP_ROWS : 1), 8);
+    job->sum_here_at = take(&shared, job->sum, 8);
+    job->sum_other_at = take(&shared, job->sum, 8);
+    job->sum_d_at = take(&shared, job->sum, 8);
+    job->shared_bytes = shared;
+    job->level_sums = take(&worker, job->sum * job->levels * (sums_fit(job) ? GROUP_ROWS : 1), 8);
+    job->factors = take(&worker, sums_fit(job) ? job->sum * GROUP_ROWS : 0, 8);
     job->worker_bytes = worker;
-    const int64_t work = job->sum + job->other;
-    job->rows_per_task = ts_max64(1, ROWS_PER_TASK_ELEMENTS / ts_max64(1, work));
+}
+
+/* Tasks are of whole groups where there are rows enough for all threads. */
+static int64_t rows_of_a_task(const adjoint_job *job, int32_t threads)
+{
+    const int64_t rows = job->batch * job->here, share = (rows + threads - 1) / threads;
+    const int64_t most = ts_max64(1, MOST_OF_A_TASK / ts_max64(1, job->sum + job->other));
+    return most < GROUP_ROWS ? ts_max64(most, ts_min64(GROUP_ROWS, share)) : most / GROUP_ROWS * GROUP_ROWS;
 }
 
 static void describe(adjoint_job *job, const ts_adjoint_spec *spec)
@@ -126,7 +196,6 @@ static void describe(adjoint_job *job, const ts_adjoint_spec *spec)
     job->here_tensor = side0 ? TS_TENSOR_A : TS_TENSOR_B;
     job->other_tensor = side0 ? TS_TENSOR_B : TS_TENSOR_A;
     job->accumulate = spec->accumulate;
-    job->tie_here = spec->tie_here;
     job->winner_bytes = spec->winner_bytes;
     lay_out(job);
 }
@@ -141,77 +210,67 @@ size_t ts_cpu_adjoint_scratch(const ts_adjoint_spec *spec, int32_t threads)
         return ts_cpu_widen_scratch(spec, threads);
     }
     describe(&job, spec);
-    return job.worker_bytes * (size_t)threads;
+    return job.shared_bytes + job.worker_bytes * (size_t)threads;
 }
+
+/* Can the gradient's own elements be the sums of a row? */
+static bool in_place(const adjoint_job *job) { return job->sum_unit && job->levels == 1 && !job->accumulate; }
 
 /* Can rows go in groups? */
 static bool grouped(const adjoint_job *job, bool narrow)
 {
-    return job->winners != NULL && job->winner_bytes == 4 && job->sum * job->levels <= GROUP_SUMS &&
-           (job->route == ROUTE_ALL || job->dtype == (narrow ? TENSUM_F32 : TENSUM_F64));
+    return job->winners != NULL && (sums_fit(job) || in_place(job)) &&
+           (job->rule == RULE_ALL || job->dtype == (narrow ? TENSUM_F32 : TENSUM_F64));
+}
+
+/* As many rows as go together, `row` the first of them. */
+static void load_rows(const adjoint_job *job, int64_t row, int64_t end, const block_offsets *block, row_group *rows)
+{
+    const int64_t item = row / job->here, at = row % job->here;
+    const ts_cpu_tensor tensors[4] = {job->here_tensor, TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D};
+    int64_t *const offsets[4] = {rows->here, rows->w, rows->g, rows->d};
+    rows->count = ts_min64(GROUP_ROWS, ts_min64(end - row, job->here - at));
+    for (int t = 0; t < 4; t++) {
+        int64_t batch;
+        ts_cpu_offsets(job->batch_modes, job->batch_mode_count, tensors[t], item, 1, &batch);
+        ts_cpu_offsets(job->here_modes, job->here_mode_count, tensors[t], at, rows->count, offsets[t]);
+        for (int64_t k = 0; k < rows->count; k++) {
+            offsets[t][k] += batch;
+        }
+    }
+    ts_cpu_offsets(job->batch_modes, job->batch_mode_count, job->other_tensor, item, 1, &rows->batch_other);
+    rows->across = sums_fit(job) && rows->count > 1 &&
+                   (job->other > 1 ? distance(rows->w) < distance(block->w)
+                                   : job->sum > 1 && distance(rows->d) < distance(job->sum_d));
+    rows->in_place = !rows->across && in_place(job);
 }
 
 static void adjoint_rows(void *argument, int64_t index, int32_t worker)
 {
     const adjoint_job *job = argument;
-    const bool narrow = tensum_dtype_bytes(tensum_dtype_gradient(job->dtype)) == 4;
-    const size_t bytes = narrow ? 4 : 8;
+    const bool narrow = tensum_dtype_bytes(tensum_dtype_gradient(job->dtype)) == 4, together = grouped(job, narrow);
     uint8_t *scratch = job->scratch + (size_t)worker * job->worker_bytes;
-    int64_t *sum_here = (int64_t *)(void *)(scratch + job->sum_here);
-    int64_t *sum_other = (int64_t *)(void *)(scratch + job->sum_other);
-    int64_t *sum_d = (int64_t *)(void *)(scratch + job->sum_d);
-    void *levels = scratch + job->level_sums;
-    int64_t other_w[ADJOINT_BLOCK], other_g[ADJOINT_BLOCK], other_data[ADJOINT_BLOCK];
     const int64_t first = index * job->rows_per_task, end = ts_min64(first + job->rows_per_task, job->batch * job->here);
-    adjoint_job local = *job;
-
-    ts_cpu_offsets(job->sum_modes, job->sum_mode_count, TS_TENSOR_D, 0, job->sum, sum_d);
-    if (job->route != ROUTE_ALL) {
-        ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->here_tensor, 0, job->sum, sum_here);
-        ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->other_tensor, 0, job->sum, sum_other);
+    block_offsets block;
+    row_group rows;
+    block.loaded = -1;
+    load_block(job, 0, &block);
+    rows.levels = scratch + job->level_sums;
+    rows.factors = scratch + job->factors;
+    if (!together) {
+        memset(rows.levels, 0, (size_t)(job->sum * job->levels) * (narrow ? 4 : 8));
     }
-    const bool together = grouped(job, narrow);
-    memset(levels, 0, (size_t)(job->sum * job->levels * (together ? GROUP_ROWS : 1)) * bytes);
-    row_group rows = {.sum_here = sum_here, .sum_other = sum_other, .sum_d = sum_d, .other_w = other_w,
-                      .other_g = other_g, .other_data = other_data};
-    for (int64_t row = first; together && row < end; row += rows.count) {
-        const int64_t item = row / job->here, at = row % job->here;
-        const ts_cpu_tensor tensors[4] = {job->here_tensor, TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D};
-        int64_t *const offsets[4] = {rows.here, rows.w, rows.g, rows.d};
-        rows.count = ts_min64(GROUP_ROWS, ts_min64(end - row, job->here - at));
-        for (int t = 0; t < 4; t++) {
-            int64_t batch;
-            ts_cpu_offsets(job->batch_modes, job->batch_mode_count, tensors[t], item, 1, &batch);
-            ts_cpu_offsets(job->here_modes, job->here_mode_count, tensors[t], at, rows.count, offsets[t]);
-            for (int64_t k = 0; k < rows.count; k++) {
-                offsets[t][k] += batch;
-            }
-        }
-        ts_cpu_offsets(job->batch_modes, job->batch_mode_count, job->other_tensor, item, 1, &rows.batch_other);
-        if (narrow) {
-            selective_group_float(&local, &rows, levels);
+    for (int64_t row = first; row < end; row += together ? rows.count : 1) {
+        load_rows(job, row, together ? end : row + 1, &block, &rows);
+        if (together && narrow) {
+            selective_group_float(job, &rows, &block);
+        } else if (together) {
+            selective_group_double(job, &rows, &block);
+        } else if (narrow) {
+            selective_row_float(job, &rows, &block);
         } else {
-            selective_group_double(&local, &rows, levels);
+            selective_row_double(job, &rows, &block);
         }
-        local.other_ready = true; /* the offsets of a single block serve all rows */
-    }
-    for (int64_t row = first; !together && row < end; row++) {
-        const int64_t item = row / job->here, at = row % job->here;
-        int64_t batch[5], here[4];
-        const ts_cpu_tensor tensors[4] = {job->here_tensor, TS_TENSOR_W, TS_TENSOR_G, TS_TENSOR_D};
-        for (int t = 0; t < 4; t++) {
-            ts_cpu_offsets(job->batch_modes, job->batch_mode_count, tensors[t], item, 1, &batch[t]);
-            ts_cpu_offsets(job->here_modes, job->here_mode_count, tensors[t], at, 1, &here[t]);
-        }
-        ts_cpu_offsets(job->batch_modes, job->batch_mode_count, job->other_tensor, item, 1, &batch[4]);
-        if (narrow) {
-            selective_row_float(&local, batch[0] + here[0], batch[1] + here[1], batch[2] + here[2], batch[3] + here[3],
-                                batch[4], sum_here, sum_other, sum_d, other_w, other_g, other_data, levels);
-        } else {
-            selective_row_double(&local, batch[0] + here[0], batch[1] + here[1], batch[2] + here[2], batch[3] + here[3],
-                                 batch[4], sum_here, sum_other, sum_d, other_w, other_g, other_data, levels);
-        }
-        local.other_ready = true; /* the offsets of a single block serve all rows */
     }
 }
 
@@ -221,14 +280,11 @@ static void product_rows(void *argument, int64_t index, int32_t worker)
     const adjoint_job *job = argument;
     const bool narrow = tensum_dtype_bytes(tensum_dtype_gradient(job->dtype)) == 4;
     uint8_t *scratch = job->scratch + (size_t)worker * job->worker_bytes;
-    int64_t *sum_other = (int64_t *)(void *)(scratch + job->sum_other);
-    int64_t *sum_d = (int64_t *)(void *)(scratch + job->sum_d);
+    const int64_t *sum_other = job->sum_other, *sum_d = job->sum_d;
     double *sums = (double *)(void *)(scratch + job->level_sums);
     int64_t other_g[ADJOINT_BLOCK], other_data[ADJOINT_BLOCK];
     const int64_t first = index * job->rows_per_task, end = ts_min64(first + job->rows_per_task, job->batch * job->here);
 
-    ts_cpu_offsets(job->sum_modes, job->sum_mode_count, TS_TENSOR_D, 0, job->sum, sum_d);
-    ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->other_tensor, 0, job->sum, sum_other);
     for (int64_t row = first; row < end; row++) {
         const int64_t item = row / job->here, at = row % job->here;
         const ts_cpu_tensor tensors[4] = {job->here_tensor, TS_TENSOR_C, TS_TENSOR_G, TS_TENSOR_D};
@@ -266,6 +322,23 @@ static void product_rows(void *argument, int64_t index, int32_t worker)
     }
 }
 
+/* Fill in what all rows share. */
+static void share_offsets(adjoint_job *job, uint8_t *scratch)
+{
+    job->sum_here = (int64_t *)(void *)(scratch + job->sum_here_at);
+    job->sum_other = (int64_t *)(void *)(scratch + job->sum_other_at);
+    job->sum_d = (int64_t *)(void *)(scratch + job->sum_d_at);
+    job->scratch = scratch + job->shared_bytes;
+    ts_cpu_offsets(job->sum_modes, job->sum_mode_count, TS_TENSOR_D, 0, job->sum, job->sum_d);
+    job->sum_unit = ts_cpu_unit(job->sum_d, job->sum);
+    if (job->rule != RULE_ALL) {
+        ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->here_tensor, 0, job->sum, job->sum_here);
+        ts_cpu_offsets(job->sum_modes, job->sum_mode_count, job->other_tensor, 0, job->sum, job->sum_other);
+        job->step_here = job->sum > 1 ? job->sum_here[1] - job->sum_here[0] : 0;
+        job->step_other = job->sum > 1 ? job->sum_other[1] - job->sum_other[0] : 0;
+    }
+}
+
 tensum_status ts_cpu_adjoint(const ts_adjoint_spec *spec, const void *a, const void *b, const void *c,
                              const void *winners, const void *g, void *d, const ts_run *run)
 {
@@ -286,30 +359,31 @@ tensum_status ts_cpu_adjoint(const ts_adjoint_spec *spec, const void *a, const v
     job.winners = winners;
     job.g = g;
     job.d = d;
-    job.scratch = run->scratch;
-    if (job.worker_bytes * (size_t)ts_pool_threads(run->pool) > run->scratch_bytes) {
-        return ts_fail(TENSUM_STATUS_INTERNAL, "an adjoint needs %zu bytes of scratch and has %zu",
-                       job.worker_bytes * (size_t)ts_pool_threads(run->pool), run->scratch_bytes);
+    const int32_t threads = ts_pool_threads(run->pool);
+    const size_t bytes = job.shared_bytes + job.worker_bytes * (size_t)threads;
+    if (bytes > run->scratch_bytes) {
+        return ts_fail(TENSUM_STATUS_INTERNAL, "an adjoint needs %zu bytes of scratch and has %zu", bytes, run->scratch_bytes);
     }
     ts_task task = adjoint_rows;
     switch (spec->algebra.semiring) {
     case TENSUM_MAX_PLUS:
     case TENSUM_MIN_PLUS:
-    case TENSUM_OR_AND: job.route = ROUTE_ALL; break;
+    case TENSUM_OR_AND: job.rule = RULE_ALL; break;
     case TENSUM_MAX_TIMES:
-    case TENSUM_MIN_TIMES: job.route = ROUTE_FACTOR; break;
-    case TENSUM_MAX_MIN:
-    case TENSUM_MIN_MAX:
-        job.route = ROUTE_ATTAINING;
-        job.attained_by_smaller = spec->algebra.semiring == TENSUM_MAX_MIN;
+    case TENSUM_MIN_TIMES: job.rule = RULE_FACTOR; break;
+    case TENSUM_MAX_MIN: job.rule = spec->tie_here ? RULE_SMALLER_OR_TIE : RULE_SMALLER; break;
+    case TENSUM_MIN_MAX: job.rule = spec->tie_here ? RULE_LARGER_OR_TIE : RULE_LARGER; break;
+    case TENSUM_SUM_PRODUCT:
+        job.rule = RULE_FACTOR;
+        task = product_rows;
         break;
-    case TENSUM_SUM_PRODUCT: task = product_rows; break;
     default:
         return ts_fail(TENSUM_STATUS_UNSUPPORTED, "%s has no adjoint step on the CPU",
                        tensum_semiring_name(spec->algebra.semiring));
     }
-    const int64_t rows = job.batch * job.here;
-    ts_pool_run(run->pool, (rows + job.rows_per_task - 1) / job.rows_per_task, task, &job);
+    share_offsets(&job, run->scratch);
+    job.rows_per_task = rows_of_a_task(&job, threads);
+    ts_pool_run(run->pool, (job.batch * job.here + job.rows_per_task - 1) / job.rows_per_task, task, &job);
     return TENSUM_OK;
 }
 
